@@ -126,6 +126,28 @@ def test_docstrings_and_parameters_use_the_words_of_the_glossary(name):
     assert not found, found
 
 
+def documented(text):
+    """The names in the section Args of a docstring."""
+    section = text.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    return [
+        name.strip(" *`") for line in re.findall(r"^    (\S[^:]*):", section, re.M) for name in line.split(",") if name
+    ]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_documented_arguments_exist(name):
+    names = documented(inspect.getdoc(PUBLIC[name]) or "")
+    if names:
+        assert set(names) <= set(inspect.signature(PUBLIC[name]).parameters)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not file.startswith(("cli/", "explore/"))])
+def test_errors_of_the_library_do_not_speak_of_options_of_the_command_line(file):
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    found = [f"{file}:{line}: {text}" for line, text in messages(tree) if re.search(r"(?<!\S)`?--[a-z]", text)]
+    assert not found, "\n".join(found)
+
+
 def dataclass_like(thing):
     return inspect.isclass(thing) and "__init__" in vars(thing)
 

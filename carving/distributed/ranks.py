@@ -156,7 +156,7 @@ class Ranks:
         lengths = torch.tensor([len(part) for part in parts], device=self.device)
         sizes = torch.empty_like(lengths)
         self.exchange(lambda: dist.all_to_all_single(sizes, lengths, group=self.group))
-        data = bytearray(b"".join(parts))
+        data = bytearray().join(parts)
         sent = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
         sent, splits = sent.to(self.device), sizes.tolist()
         received = torch.empty(sum(splits), dtype=torch.uint8, device=self.device)

@@ -352,7 +352,15 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return self.calibration_.probabilities(scores, spread_of(scores), rare)
 
     def decision_function(self, X: Points, top_k: int | None = None) -> NDArray[np.float32] | csr_matrix:
-        """Return the scores of all labels as an array (n, L), or of the `top_k` best labels as a CSR matrix (n, L)."""
+        """Return the scores of all labels, or of the best labels of each point.
+
+        Args:
+            X: Features (n, F), dense or sparse, or n texts.
+            top_k: The number of labels of each point that get a score; None scores all labels.
+
+        Returns:
+            An array (n, L), or with `top_k` a CSR matrix (n, L) of these scores.
+        """
         if top_k is not None:
             return _sparse(*self.rank(X, top_k), self.n_labels_)
         features = self._checked(X)
@@ -360,7 +368,13 @@ class MultiLabelClassifier(MultiLabelEstimator):
         return torch.cat([self.scorer_.scores(features[part]) for part in parts]).numpy()
 
     def score(self, X: Points, y: Labels, k: int | None = None) -> float:
-        """Return nDCG@k over the points that have labels; k is 5 by default, or all labels if there are fewer."""
+        """Return nDCG@k, the normalized discounted cumulative gain, averaged over the points that have labels.
+
+        Args:
+            X: The points, as for `fit`.
+            y: Their labels, as for `fit`.
+            k: The number of labels that are ranked. By default 5, or all labels if there are fewer.
+        """
         truth = self._truth(X, y)
         ranked = self.rank(truth.features, k)[0]
         return metrics.ndcg(ranked, truth.labels, ranked.shape[1])

@@ -26,14 +26,18 @@ class MultiLabelEstimator(Estimator):
         return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; `deep` adds the fields of `settings`, as `settings__rate`."""
+        """Return the parameters; `deep` adds the fields of `settings`, as `settings__learning_rate`."""
         params: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
         if deep and isinstance(self.settings, Settings):
             params |= {f"{NESTED}{name}": value for name, value in asdict(self.settings).items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; `settings__rate=` and the like set one field of `settings`."""
+        """Set parameters; `settings__epochs=` and similar names set one field of `settings`.
+
+        Raises:
+            BadValue: If a field of `settings` is set while `settings` is None, or a name is unknown.
+        """
         nested = {name.removeprefix(NESTED): params.pop(name) for name in list(params) if name.startswith(NESTED)}
         super().set_params(**params)  # type: ignore[misc]
         if not nested:

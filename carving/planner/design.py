@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from carving.errors import BadValue
 from carving.planner.families import NAMING_SHARE, MemoryFamily, StoredPairs, detection_accuracy, gaussian_accuracy
 from carving.planner.requirements import Specification, collision_accuracy
@@ -112,8 +114,8 @@ class Design:
         sizes = _interpolation_points(sorted(contexts))
         stored = [StoredPairs(max(spec.pairs, 2 * size), spec.vocabulary, size, spec.rounding) for size in sizes]
         accuracies = [self.family.accuracy(d, k1, each, draft) for each in stored]
-        total = sum(count * _interpolate(size, sizes, accuracies) for size, count in contexts.items())
-        return total / sum(contexts.values())
+        found = np.interp(np.log(list(contexts)), np.log(sizes), accuracies)
+        return float(np.average(found, weights=list(contexts.values())))
 
     def _joint_accuracy(self, d: int, k1: int) -> float:
         found, spec = self.fixed_point(d, k1).accuracy, self.spec
@@ -170,16 +172,6 @@ def _interpolation_points(sizes: list[int]) -> list[int]:
         if size <= 4 or size >= 2 * points[-1] or size == sizes[-1]:
             points.append(size)
     return points
-
-
-def _interpolate(size: int, sizes: list[int], values: list[float]) -> float:
-    """Interpolate values at `sizes` linearly in the logarithm of the size."""
-    index = bisect_left(sizes, size)
-    if sizes[index] == size:
-        return values[index]
-    low, high = sizes[index - 1], sizes[index]
-    part = math.log(size / low) / math.log(high / low)
-    return (1 - part) * values[index - 1] + part * values[index]
 
 
 class Size(NamedTuple):

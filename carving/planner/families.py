@@ -10,7 +10,7 @@ a filler that is stored again interferes like any other, because every component
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypedDict, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 
@@ -29,19 +29,6 @@ SCORE_NODES = torch.linspace(-8, 8, 321, dtype=torch.float64)  # standard deviat
 # Measured in one thread, in operations of a large matrix product:
 SCATTERED_COST = 10  # an operation on scattered numbers, or on numbers that are only passed through
 DRAWN_COST = 2_000  # a number drawn from a label: hashed, made normal and orthogonal, or dealt into blocks
-
-
-class Parameters(TypedDict, total=False):
-    """The parameters of a scheme, by keyword."""
-
-    d: int
-    p: int
-    k1: int
-    compact: bool
-    basis: Basis
-    spread: float
-    dictionary: int
-    whole_path: bool
 
 
 class StoredPairs(NamedTuple):
@@ -95,7 +82,7 @@ class MemoryFamily:
         return spec.scheme in (None, self.scheme) and (self.compact or not spec.dictionary)
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> dict[str, Any]:
         """The parameters that all memories of the family share."""
         return {}
 
@@ -142,10 +129,9 @@ class OSCFamily(MemoryFamily):
         return super().fits(spec) and same and self.basis == (spec.basis or DEFAULT_BASIS)
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> dict[str, Any]:
         """The order, compact fillers if any, and the basis."""
-        compact: Parameters = {"compact": True} if self.compact else {}
-        return {"p": self.p, **compact, "basis": self.basis}
+        return {"p": self.p, **({"compact": True} if self.compact else {}), "basis": self.basis}
 
     def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
         """Return the predicted accuracy of single queries."""
@@ -157,7 +143,7 @@ class OSCFamily(MemoryFamily):
         # A sum of few outer products is not yet Gaussian; the factor is fitted.
         variability = math.factorial(p - 1) / 2 * excess_kurtosis(p, k1) / max(1, pairs - shared)
         if self.compact:
-            noise, common = Noise((pairs - shared + rounding) / d**p, variability=variability), 0.0
+            noise, common = Noise(core=(pairs - shared + rounding) / d**p, variability=variability), 0.0
         else:
             different = (1 + excess(d, p, k1, basis)) / d**p
             kept, rest = overlap(d, k1)
@@ -249,7 +235,7 @@ class TPRFamily(MemoryFamily):
         return super().fits(spec) and not spec.joint
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> dict[str, Any]:
         """One role vector for the whole path."""
         return {"whole_path": True}
 
@@ -341,7 +327,9 @@ def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding:
     >>> round(tpr_accuracy(d=60, pairs=200, vocabulary=300), 2)
     0.8
     """
-    noise = Noise((pairs - shared + rounding) / d**2, 1 / d - 1 / d**2, pairs / vocabulary, signs=False)
+    noise = Noise(
+        core=(pairs - shared + rounding) / d**2, copy=1 / d - 1 / d**2, copies=pairs / vocabulary, signs=False
+    )
     return simulated_accuracy(1, d, shared, 0.0, noise, vocabulary - shared)
 
 
@@ -357,7 +345,7 @@ def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1, round
     noise = (pairs - shared + rounding) / cells
     if shared == 1:
         return gaussian_accuracy(max(noise, 1e-12), max(noise, 1e-12), vocabulary)
-    return simulated_accuracy(1, cells, shared, 0.0, Noise(noise), vocabulary - shared)
+    return simulated_accuracy(1, cells, shared, 0.0, Noise(core=noise), vocabulary - shared)
 
 
 @lru_cache(maxsize=2**14)

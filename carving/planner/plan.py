@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import starmap
-from typing import Unpack
+from typing import Any, Unpack
 
 from carving.errors import BadValue
 from carving.planner.design import (
@@ -20,7 +20,7 @@ from carving.planner.design import (
     smallest_size,
     trimmed_size,
 )
-from carving.planner.families import Parameters, families_for
+from carving.planner.families import families_for
 from carving.planner.requirements import Requirements, Shared, Specification, check_dictionary, specify
 from carving.validate import check_integer
 
@@ -70,7 +70,7 @@ class Plan:
     numbers: int
     bytes: int
     operations: int
-    parameters: Parameters
+    parameters: dict[str, Any]
     joint: bool = False
     rounds: int = 1
     bits: int | None = None
@@ -380,7 +380,7 @@ def _relative_cost(plan: Plan) -> float:
 
 def _plan(design: Design, size: Size) -> Plan:
     spec, family, (d, k1) = design.spec, design.family, size
-    parameters: Parameters = {"d": d, **family.parameters}
+    parameters = {"d": d, **family.parameters}
     if design.has_width:
         parameters["k1"] = k1
         if spec.spread:

@@ -142,7 +142,7 @@ def specify(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requir
     for name in requirements:
         if name not in Requirements.__annotations__:
             raise BadType(f"Unknown option {name!r} of a plan. {nearest(name, Requirements.__annotations__)}")
-    return Specification(pairs, vocabulary, accuracy, shared, **requirements)  # type: ignore[arg-type]  # checks bits
+    return Specification(pairs=pairs, vocabulary=vocabulary, accuracy=accuracy, shared=shared, **requirements)  # type: ignore[arg-type]  # checks bits
 
 
 @dataclass(frozen=True)

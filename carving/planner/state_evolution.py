@@ -20,6 +20,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -249,19 +250,15 @@ def quantized_noise(open_: float, bits: int) -> float:
     >>> [round(quantized_noise(1.0, bits), 3) for bits in (1, 2, 4)]
     [1.571, 1.135, 1.011]
     """
-    position = (1 - max(math.log10(max(open_, 1e-300)) / LOWEST_LOG, 0.0)) * (LOG_POINTS - 1)
-    if position < 0:
-        return quantized_noise(10**LOWEST_LOG, bits)
-    low = min(int(position), LOG_POINTS - 2)
-    here, after = _resolved_table(bits)[low : low + 2].tolist()
-    return open_ / math.exp(here + (position - low) * (after - here))
+    open_ = max(open_, 10**LOWEST_LOG)
+    return open_ / math.exp(np.interp(math.log10(open_), *_resolved_table(bits)))
 
 
 @lru_cache(maxsize=8)
-def _resolved_table(bits: int) -> Tensor:
-    """Return the logarithms of `resolved_share`, from the smallest T to 1."""
-    logs = torch.linspace(LOWEST_LOG, 0, LOG_POINTS, dtype=torch.float64)
-    return torch.tensor([math.log(resolved_share(10**log, bits)) for log in logs.tolist()], dtype=torch.float64)
+def _resolved_table(bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return log10 T, from the smallest T to 1, and the logarithms of `resolved_share`."""
+    logs = np.linspace(LOWEST_LOG, 0, LOG_POINTS)
+    return logs, np.array([math.log(resolved_share(10**log, bits)) for log in logs.tolist()])
 
 
 def resolved_share(open_: float, bits: int) -> float:
