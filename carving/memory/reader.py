@@ -176,10 +176,10 @@ class Reader:
 
         `paths`: the number of paths that are read, for which fillers are laid out.
         """
-        if values is not None or self.codebook.holdable:
-            rows, fillers = self.held_candidates(values)
-            return rows, fillers if values is not None else self.codebook.ready(paths)
-        return range(len(self.vocabulary)), self.vocabulary.labels
+        if values is not None:
+            return self.held_candidates(values)
+        is_held = self.codebook.holdable
+        return range(len(self.vocabulary)), self.codebook.ready(paths) if is_held else self.vocabulary.labels
 
     def held_candidates(self, values: Iterable[Value] | None) -> tuple[Sequence[int], Tensor]:
         """Return the rows of candidate values and their fillers."""
