@@ -8,7 +8,7 @@ counters tell which.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -84,7 +84,7 @@ class Ranks:
         if "nccl" in str(dist.get_backend(group)):
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._counter = COUNTERS.setdefault(group, self._counter)
-        if hasattr(group, "get_group_store"):  # not in older versions of torch
+        with suppress(AttributeError, RuntimeError):  # of older versions of torch, of groups without a store
             self._store = group.get_group_store()
 
     @classmethod

@@ -133,7 +133,7 @@ class Design:
         end = self.with_pairs(pairs).fixed_point(d, k1)
         if end.accuracy * self.collision_accuracy < spec.accuracy or end.rounds > MAX_PLANNED_ROUNDS:
             return False
-        one_pair = replace(spec, pairs=1, joint=False, spread=0.0)  # to be told from an empty context, too
+        one_pair = replace(spec, pairs=1, joint=False, spread=0.0)  # must be distinguished from an empty context
         return spec.pairs > FEW_PAIRS or replace(self, spec=one_pair).suffices(d, k1)
 
     def detects_empty(self, d: int, k1: int) -> bool:

@@ -1,9 +1,10 @@
-"""How strongly bound fillers of OSC interfere: exact moments, or to a few percent (plain numbers).
+"""Moments of the interference between bound fillers of OSC, exact or to a few percent, from plain numbers.
 
 A context's subspace is that of random normals, or of blocks: the fixed d x k1 matrix S of disjoint blocks, with entries
 1/sqrt(size), whose coordinates a random signed permutation deals out. Where more than half of the space is kept, the
-blocks are what is forbidden. Either way a component of random normals is, inside, a uniformly random unit vector, and
-E P = (k1/d) I: of all contexts a bound component has the mean square 1/d in every cell, whatever the sizes of blocks.
+blocks span the forbidden directions. Either way a component of random normals is, inside, a uniformly random unit
+vector, and E P = (k1/d) I: over all contexts a bound component has the mean square 1/d in every cell, for blocks of any
+sizes.
 """
 
 import math
@@ -13,7 +14,7 @@ Basis = Literal["gaussian", "blocks"]
 
 
 def excess(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
-    """By how much interference exceeds (N-1)/d^p, as a fraction.
+    """Return the relative excess of interference over (N-1)/d^p.
 
     The p components of a pair share their contexts, so their cosines are not independent: given the contexts, each has
     the variance tr(P P')/k1^2, whose p-th moment counts. Exact for p = 2, and for k1 = 1 if contexts are gaussian.
@@ -25,12 +26,12 @@ def excess(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
 
 
 def likeness(d: int, k1: int, basis: Basis = "gaussian") -> float:
-    """By how much the noise that a filler meets grows with the squared cosine of two of its components, as a fraction.
+    """Return the relative growth of a filler's noise with the squared cosine of two of its components.
 
     Given the context P' of a stored pair, the noise in a candidate whose components are the unit vectors u_i inside has
     the variance prod_i u_i^T P' u_i / k1^p. Over P', two of these factors have the relative covariance a + b r^2, where
-    r is the cosine of the two: this is b, and a + b/k1 the `variation`. Exact for normals; blocks have another term,
-    which is 1/d of it in the mean.
+    r is their cosine: the result is b, and a + b/k1 the `variation`. Exact for normals; blocks have another term, whose
+    mean is 1/d of it.
 
     >>> round(likeness(d=22, k1=5), 2), round(likeness(d=22, k1=5, basis="blocks"), 2)
     (0.3, 0.32)
@@ -42,7 +43,7 @@ def likeness(d: int, k1: int, basis: Basis = "gaussian") -> float:
 
 
 def unevenness(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
-    """The standard deviation of the noise that fillers meet, each its own, in units of its mean: to first order.
+    """Return the relative standard deviation of the noise from filler to filler, to first order.
 
     Two random unit vectors have the squared cosine 1/k1 in the mean, with the variance 2 (k1 - 1) / (k1^2 (k1 + 2)).
 
@@ -54,9 +55,10 @@ def unevenness(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
 
 
 def echo(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
-    """The mean square of what one filler, bound in two contexts, has in common, times d^p.
+    """Return the mean squared inner product of one filler, bound in two contexts, with itself, times d^p.
 
-    For two different fillers it is 1 + excess. It is too low: by 2 % for p = 2, by 5 for p = 3, by 3 to 14 for p = 4.
+    For two different fillers it is 1 + excess. The estimate is too low: by 2 % for p = 2, by 5 % for p = 3, and by 3 to
+    14 % for p = 4.
 
     >>> round(echo(d=40, p=3, k1=6), 1)
     5.3
@@ -67,7 +69,7 @@ def echo(d: int, p: int, k1: int, basis: Basis = "gaussian") -> float:
 
 
 def bias(d: int, p: int, k1: int) -> float:
-    """What one filler, bound in two contexts without signs, has in common in the mean.
+    """Return the mean inner product of one filler, bound in two contexts without signs, with itself.
 
     Of a component u a context keeps P u, of the length r: two of them have the cosine u^T P P' u / (r r'), whose mean
     over P' is r m, with m the mean length. That is E[r]^2, where r^2 is a beta variable of k1/2 and (d - k1)/2.
@@ -79,7 +81,7 @@ def bias(d: int, p: int, k1: int) -> float:
 
 
 def unsteady(d: int, p: int, k1: int) -> float:
-    """How that bias varies from context to context, which keep more or less of the filler: relative to its square.
+    """Return the variance of `bias` from context to context, which keep more or less of a filler, over its square.
 
     >>> round(unsteady(d=60, p=2, k1=8), 3)
     0.114
@@ -88,7 +90,7 @@ def unsteady(d: int, p: int, k1: int) -> float:
 
 
 def _mean_length(d: int, k1: int) -> float:
-    """The mean length that a random subspace keeps of a unit vector."""
+    """Return the mean length of a unit vector projected on a random subspace."""
     logs = math.lgamma((k1 + 1) / 2) - math.lgamma(k1 / 2) + math.lgamma(d / 2) - math.lgamma((d + 1) / 2)
     return math.exp(logs)
 
@@ -96,7 +98,7 @@ def _mean_length(d: int, k1: int) -> float:
 def interference(
     d: int, p: int, k1: int, pairs: int, shared: int = 1, *, compact: bool = False, basis: Basis = "gaussian"
 ) -> float:
-    """The variance of a stored filler's score, where `shared` of the pairs lie in its context.
+    """Return the variance of a stored filler's score, where `shared` of the pairs lie in its context.
 
     >>> interference(d=100, p=2, k1=10, pairs=1001, compact=True)
     0.1
@@ -106,7 +108,7 @@ def interference(
 
 
 def overlap(d: int, k1: int) -> tuple[float, float]:
-    """The mean square cosine of a component carved in two contexts: from the filler itself, and from chance.
+    """Return the mean squared cosine of a component carved in two contexts: the part of the filler, and of chance.
 
     A carved component keeps the share k1/d of its filler, in both contexts.
     """
@@ -114,7 +116,7 @@ def overlap(d: int, k1: int) -> tuple[float, float]:
 
 
 def variation(d: int, k1: int, basis: Basis) -> float:
-    """The relative variance of tr(P P'), P and P' the projections of two contexts; its mean is k1^2/d. Exact.
+    """Return the relative variance of tr(P P') for the projections P, P' of two contexts. Exact; the mean is k1^2/d.
 
     Blocks: A = S S^T has the diagonal a_i = 1 / (size of i's block), whose sum is k1 and whose sum of squares is
     h = sum over blocks of 1/size. With signs s and a permutation q between the two contexts,
@@ -136,14 +138,14 @@ def variation(d: int, k1: int, basis: Basis) -> float:
 
 
 def _cut(d: int, k1: int) -> tuple[int, float]:
-    """How many blocks there are, of what is kept or forbidden, and the sum over them of 1/size."""
+    """Return the number of blocks, of kept or forbidden directions, and the sum of 1/size over them."""
     number = min(k1, d - k1)
     size, larger = divmod(d, number)
     return number, (number - larger) / size + larger / (size + 1)
 
 
 def _moment(mean: float, variation: float, order: int) -> float:
-    """E x^order / (E x)^order of a Beta variable x."""
+    """Return E x^order / (E x)^order of a Beta variable x."""
     if variation < 1e-12:
         return 1.0
     size = (1 - mean) / (mean * variation) - 1
