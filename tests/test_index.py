@@ -135,7 +135,7 @@ def test_theory_tells_how_much_must_be_looked_at():
     known = RecallCurve.of(2, scheme.k1, index.each, noise, 5_000)
     codes = scheme.precompute(scheme.fillers(memory.vocabulary)).tensor
     best = best_of(cores.flatten(1) @ codes.mT, 1).indices[:, 0].tolist()
-    rows = [memory.vocabulary.index(value) for _, value in held]
+    rows = [memory.vocabulary.find(value) for _, value in held]
     cells = torch.repeat_interleave(torch.from_numpy(np.diff(index.segments[0].starts)))
     cell_of = torch.empty(5_000, dtype=torch.int32)
     cell_of[torch.from_numpy(index.segments[0].order).long()] = cells

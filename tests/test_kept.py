@@ -16,7 +16,7 @@ from carving.inference.top_k import log_sum
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.pairs import BATCH
 from carving.schemes.base import Candidates
-from carving.symbols.codec import canonical_all
+from carving.symbols.codec import canonical_values
 from carving.symbols.vocabulary import Vocabulary
 
 
@@ -159,7 +159,7 @@ def test_fillers_are_right_whatever_a_workspace_holds(room):
         ["a"],
         list("uvwxyzabcdefghijk"),
     ):
-        assert torch.equal(drawn.named(canonical_all(labels)), scheme.fillers(labels).contiguous())
+        assert torch.equal(drawn.named(canonical_values(labels)), scheme.fillers(labels).contiguous())
 
 
 # What vanishes

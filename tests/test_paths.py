@@ -1,6 +1,7 @@
 """From labels to the tensor: checked, made canonical and drawn once, and the same as one pair after the other."""
 
 import copy
+import sys
 from collections import Counter
 
 import pytest
@@ -36,39 +37,20 @@ def binding(request):
     return SCHEMES[request.param]
 
 
-class Calls:
-    """How often labels are made canonical."""
-
-    def __init__(self, monkeypatch):
-        self.labels, self.paths = Counter(), 0
-        canonical, canonical_path = codec.canonical, codec.canonical_path
-
-        def counted(label):
-            self.labels[repr(label)] += 1
-            return canonical(label)
-
-        def counted_path(path):
-            self.paths += 1
-            return canonical_path(path)
-
-        for module in (codec, paths):
-            monkeypatch.setattr(module, "canonical", counted)
-            monkeypatch.setattr(module, "canonical_path", counted_path)
-
-
 @given(st.lists(st.lists(st.sampled_from(ROLES), min_size=1, max_size=4).map(tuple), min_size=1))
 def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
     found = Paths.of(given_paths)
     assert list(found) == given_paths and len(found) == len(given_paths)
     assert found.names == [codec.canonical_path(path) for path in given_paths]
-    assert found.roles == [tuple(map(codec.canonical, path)) for path in given_paths]
     levels = [[codec.canonical_path((level, role)) for level, role in enumerate(path)] for path in given_paths]
     assert list(found.leveled()) == levels
     part = found[1::2]
-    assert list(part) == given_paths[1::2] and (part.names, part.roles) == (found.names[1::2], found.roles[1::2])
+    assert list(part) == given_paths[1::2] and part.names == found.names[1::2]
     distinct, which = found.distinct()
     assert [distinct.names[place] for place in which] == found.names
-    assert [distinct.roles[place] for place in which] == found.roles
+    kept = [place % 3 for place in range(len(found))]
+    assert list(found.only(kept)) == [path for path, flag in zip(given_paths, kept, strict=True) if flag]
+    assert found.only(kept).names == [name for name, flag in zip(found.names, kept, strict=True) if flag]
     assert distinct.names == list(dict.fromkeys(found.names)) and len(distinct) == len(distinct.names)
     assert [codec.canonical_path(path) for path in distinct] == distinct.names
     assert Paths.of(found) is found
@@ -76,34 +58,44 @@ def test_the_bytes_of_many_paths_are_those_of_each(given_paths):
 
 @given(st.lists(st.sampled_from(VALUES)))
 def test_the_bytes_of_many_labels_are_those_of_each(labels):
-    assert codec.canonical_all(labels) == [codec.canonical(label) for label in labels]
+    assert codec.canonical_values(labels) == [codec.canonical(label) for label in labels]
 
 
 def test_a_string_of_another_kind_is_a_string():
     class Word(str):
         pass
 
-    assert codec.canonical_all([Word("a"), "a"]) == [b"s1:a"] * 2
+    assert codec.canonical_values([Word("a"), "a"]) == [b"s1:a"] * 2
 
 
-def test_every_label_is_made_canonical_once(binding, monkeypatch):
-    memory, calls = Memory(binding), Calls(monkeypatch)
-    memory.store([((f"sentence {i}", 7_000), f"noun {i % 3}") for i in range(12)])
-    wanted = {repr(f"sentence {i}"): 1 for i in range(12)} | {repr(f"noun {i}"): 1 for i in range(3)}
-    assert {label: calls.labels[label] for label in wanted} == wanted
-    assert calls.labels["7000"] == 12  # a number is not looked up: 7000, 7000.0 are one key; and it is quickly made
-    assert not calls.paths
-    calls.labels.clear()
-    memory.recall_many([(f"sentence {i}", 7_000) for i in range(12)])
-    memory.forget([((f"sentence {i}", 7_000), f"noun {i % 3}") for i in range(12)])
-    assert max(calls.labels[f"'sentence {i}'"] for i in range(12)) == 2  # asked, and forgotten
-    assert not calls.paths
+def test_every_path_and_value_is_made_canonical_once(binding, monkeypatch):
+    memory, values, named = Memory(binding), Counter(), Counter()
+    canonical_values, canonical_path = codec.canonical_values, codec.canonical_path
+
+    def counted(labels):
+        values.update(labels)
+        return canonical_values(labels)
+
+    def counted_path(path):
+        named[path] += 1
+        return canonical_path(path)
+
+    for module in [each for name, each in sys.modules.items() if name.startswith("carving.")]:
+        if hasattr(module, "canonical_values"):
+            monkeypatch.setattr(module, "canonical_values", counted)
+    monkeypatch.setattr(paths, "canonical_path", counted_path)
+    pairs = [((f"sentence {i}", 7_000), f"noun {i}") for i in range(12)]
+    memory.store(pairs)
+    assert values == Counter(value for _, value in pairs) and named == Counter(path for path, _ in pairs)
+    memory.recall_many([path for path, _ in pairs])
+    assert max(named.values()) == 2
+    memory.forget(pairs)
+    assert max(named.values()) == 3 and max(values.values()) == 2
 
 
-def test_one_pair_takes_as_many_calls_as_it_has_labels(monkeypatch):
-    memory, calls = Memory(OSC(12, 2)), Calls(monkeypatch)
-    memory.store([(("sentence", "subject"), "dog")])
-    assert calls.labels == Counter({"'sentence'": 1, "'subject'": 1, "'dog'": 1}) and not calls.paths
+def test_an_empty_tuple_is_no_value():
+    with pytest.raises(TypeError, match="an empty tuple is a role"):
+        codec.canonical_values(["a", ()])
 
 
 def test_a_batch_gives_the_contexts_and_fillers_of_each(binding):

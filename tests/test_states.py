@@ -129,7 +129,7 @@ def test_readers_see_whole_states_while_others_store(scheme):
                 assert [[a.value for a in each] for each in memory.recall_sets(paths)] == [[value] for value in values]
             assert memory.verify(PAIRS[:10])
             held = memory._reader
-            assert len(held.counts) == len(held.vocabulary) == len(held.vocabulary.rows)
+            assert len(held.counts) == len(held.vocabulary) == len(held.vocabulary.names())
 
     run(write, read, read)
 

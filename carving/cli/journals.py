@@ -24,8 +24,7 @@ from carving.storage.journal import Record
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.memoryfile import identity
 from carving.storage.tensorfile import check_replaceable, read_metadata
-from carving.symbols.codec import Path, canonical_path
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Path, canonical_path, parse_paths
 from carving.validate import show_bytes
 
 COMPACT_EPILOG = examples("carving compact facts.safetensors")

@@ -17,7 +17,7 @@ from carving.memory import Memory
 from carving.memory.evaluate import SURE
 from carving.memory.query import MessagePassing, check_paths
 from carving.memory.state import known_paths
-from carving.symbols.codec import Path, canonical_all, canonical_path
+from carving.symbols.codec import Path, canonical_path, canonical_values
 
 MAX_SCORES = 4 * 10**8  # paths times values: a round with more takes too long for a page
 MAX_SAMPLES = 8  # answers that are shown
@@ -85,7 +85,7 @@ def _wanted_rows(rounds: MessagePassing, pairs: list[Pair]) -> Tensor:
     """Return the vocabulary rows of the values of each path, in the order of `rounds`; unknown values lie beyond."""
     values = defaultdict[bytes, list[int]](list)
     vocabulary = rounds.reader.vocabulary
-    rows = vocabulary.rows_of(canonical_all([value for _, value in pairs]))
+    rows = vocabulary.rows_of(canonical_values([value for _, value in pairs]))
     for (path, _), row in zip(pairs, rows, strict=True):
         values[canonical_path(path)].append(row if row >= 0 else len(vocabulary))
     return torch.tensor([row for name in rounds.times for row in values[name]])

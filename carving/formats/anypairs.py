@@ -15,7 +15,7 @@ from carving.errors import BadValue, UserError
 from carving.formats.documents import Pair, as_pair, brief
 from carving.formats.jsons import parse, problem_of
 from carving.formats.sources import Lines, Refuse, raise_bad_line
-from carving.symbols.codec import Role, Value, canonical, check_values
+from carving.symbols.codec import Role, Value, canonical, canonical_values
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -48,7 +48,7 @@ def show_pairs(pairs: Iterable[Pair]) -> Iterator[str]:
     """
     for pair in pairs:
         path, value = as_pair(pair)
-        check_values([canonical(value)])
+        canonical_values([value])  # checked
         yield json.dumps([[_role(role) for role in path], _shown(value)], ensure_ascii=False) + "\n"
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from carving.errors import BadValue
 from carving.index import BucketIndex, CandidateIndex, supports
 from carving.schemes.base import Candidates, Scheme, draw_candidates, draw_fillers, empty_fillers
-from carving.symbols.codec import Value, canonical_all
+from carving.symbols.codec import Value, canonical_values
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import inverse_norm
 from carving.tiling import rows_within, slices
@@ -115,7 +115,7 @@ class Codebook:
 
     def of(self, values: Sequence[Value]) -> Tensor:
         """The fillers of these values, known or not."""
-        return self.named(canonical_all(values))
+        return self.named(canonical_values(values))
 
     def named(self, names: Sequence[bytes]) -> Tensor:
         """The fillers of values by their canonical bytes."""

@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from carving.symbols.codec import Path, Role, canonical
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Path, Role, canonical, parse_paths
 from carving.tensors import lasting
 
 LARGE_VOCABULARY = 2**16  # values whose counts are not copied with every change

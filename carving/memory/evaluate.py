@@ -15,8 +15,7 @@ from carving.memory.query import decode, recall_many, recall_sets
 from carving.memory.reader import Reader
 from carving.memory.state import known_paths
 from carving.symbols.codec import Path, Value, canonical, canonical_path
-from carving.symbols.paths import Paths, as_path
-from carving.validate import listed
+from carving.symbols.paths import Paths
 
 SURE = 0.9  # the probability from which an answer counts as sure
 ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
@@ -55,7 +54,7 @@ class DecodedPairs:
 
 def counted(paths: Iterable[Path]) -> PathCounts:
     """Paths that were given, each as often as it is to hold a value."""
-    named = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+    named = Paths.of(paths)
     counts: dict[bytes, float] = {}
     for name in named.names:
         counts[name] = counts.get(name, 0) + 1

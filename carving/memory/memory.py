@@ -69,8 +69,7 @@ from carving.schemes.base import Scheme
 from carving.storage.journaledfile import JournaledFile
 from carving.storage.locks import Place, shown
 from carving.symbols.codec import Label, Path, Role, Value, canonical_path
-from carving.symbols.packing import pack
-from carving.symbols.paths import as_path
+from carving.symbols.paths import as_path, pack
 from carving.symbols.vocabulary import Vocabulary
 from carving.validate import check_integer, check_tensor, check_weight
 

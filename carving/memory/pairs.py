@@ -1,5 +1,6 @@
 """What goes into a memory: a document, a table or pairs become batches of pairs, each checked once."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
 from typing import Any
@@ -9,7 +10,7 @@ from torch import Tensor
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Pair, flatten
 from carving.formats.frames import frame_pairs, is_frame
-from carving.symbols.codec import Label, Path, Value, canonical, canonical_all, check_values
+from carving.symbols.codec import Label, Path, Value, canonical_values
 from carving.symbols.paths import Paths, as_path
 
 BATCH = 2048  # pairs or questions that are done at a time
@@ -79,13 +80,12 @@ class Batch:
     def __init__(self, pairs: list[Pair]) -> None:
         self.values = [value for _, value in pairs]
         try:
-            self.names = canonical_all(self.values)
-            check_values(self.names)
+            self.names = canonical_values(self.values)
         except (BadType, BadValue):
             for path, value in pairs:
                 _check_value(value, path)
             raise
-        self.paths = Paths.of_checked([path for path, _ in pairs])
+        self.paths = Paths.of([path for path, _ in pairs]) if pairs else Paths()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -99,18 +99,16 @@ class Batch:
         """Some of the pairs."""
         if all(kept):
             return self
-        part = Batch([])
+        part = copy.copy(self)
         part.values, part.names = list(compress(self.values, kept)), list(compress(self.names, kept))
-        part.paths = Paths(compress(self.paths, kept))
-        part.paths.roles = list(compress(self.paths.roles, kept))
-        part.paths.names = list(compress(self.paths.names, kept))
+        part.paths = self.paths.only(kept)
         return part
 
 
 def _check_value(value: Value, path: Path) -> None:
     """Refuse a value that is no label, with its path."""
     try:
-        check_values([canonical(value)])
+        canonical_values([value])
     except (BadType, BadValue) as error:
         raise type(error)(f"The value at {path!r}: {error}") from None
 

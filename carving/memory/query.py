@@ -107,7 +107,7 @@ def rebuild_document(reader: Reader, paths: Iterable[Path] | None = None, **how:
     """Return the document of nested dicts and lists under the paths."""
     known = reader.path_counts
     paths = known_paths(reader.state) if paths is None else paths
-    asked = Paths.of_checked([as_path(path) for path in listed(paths, "paths")])
+    asked = Paths.of(paths)
     found = [[answer] for answer in recall_many(reader, asked, **how)]
     for row, name in enumerate(asked.names):
         if known is not None and known.count(name) > 1:  # the best answer may be one of several
@@ -262,7 +262,7 @@ def check_paths(paths: Iterable[Path], reader: Reader) -> Paths:
     asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
     if not len(reader.vocabulary):
         raise BadValue(EMPTY)
-    return Paths.of_checked(asked)
+    return Paths.of(asked)
 
 
 def _collected(parts: Parts, on_progress: OnProgress | None) -> list[list[Answer]]:

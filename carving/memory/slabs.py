@@ -27,8 +27,7 @@ from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import Contents
 from carving.storage.tensorfile import CHUNK, check_replaceable, raw_bytes
-from carving.symbols.codec import Value, parse_labels
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Labels, Value, parse_paths, split_labels
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 
@@ -150,7 +149,8 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
                 raise RankFailed(f"Rank {rank} failed, and nothing was changed: {problem}")
             if not paths:
                 break
-            yield batch or list(zip(parse_paths(paths), parse_labels(values), strict=True))
+            parsed = map(Labels().__getitem__, split_labels(values))
+            yield batch or list(zip(parse_paths(paths), parsed, strict=True))
 
 
 def _part_of(held: Reader) -> RowShard:

@@ -56,7 +56,7 @@ from torch import Tensor
 from carving import hashing
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
-from carving.symbols.codec import Path, Value, canonical_all
+from carving.symbols.codec import Path, Value, canonical_values
 from carving.symbols.paths import Paths
 from carving.tensors import one, tracked
 from carving.tiling import Cost, collect, rows_within, slices, tile
@@ -401,7 +401,7 @@ class Scheme(ABC, Generic[C]):
         Args:
             labels: n labels, such as strings or integers.
         """
-        return draw_candidates(self, canonical_all(listed(labels, "labels")))
+        return draw_candidates(self, canonical_values(listed(labels, "labels")))
 
     @final
     def random(self, count: int, generator: torch.Generator | None = None) -> Tensor:
@@ -565,7 +565,7 @@ class Scheme(ABC, Generic[C]):
         if isinstance(fillers, Tensor):
             check_tensor("fillers", fillers, (count, *facts.filler_shape), FILLERS)
         else:
-            names = canonical_all(listed(fillers, "labels"))
+            names = canonical_values(listed(fillers, "labels"))
             if len(names) != count:
                 raise BadValue(
                     f"Every context needs one filler, got {count} contexts and {len(names)} labels. "

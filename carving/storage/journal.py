@@ -42,8 +42,7 @@ from carving.errors import BadValue
 from carving.storage.atomic import flush_folder, write_atomically
 from carving.storage.locks import Place, lock_open_file, reworded, shown, unlock_open_file
 from carving.storage.tensorfile import BadFile, NotWhole, parsing, read_metadata
-from carving.symbols.codec import Path, Value, label_end, parse_labels
-from carving.symbols.packing import parse_paths
+from carving.symbols.codec import Labels, Path, Value, label_end, parse_path, path_end
 
 MAGIC = b"carving journal\n"
 VERSION = 3
@@ -111,10 +110,7 @@ class Record(NamedTuple):
         """Iterate over the entries, without parsing their labels."""
         at, body = 0, self.body
         while at < len(body):
-            colon = body.index(b":", at)
-            start, end = at, colon + 1
-            for _ in range(int(body[at + 1 : colon])):
-                end = label_end(body, end)
+            start, end = at, path_end(body, at)
             at = label_end(body, end)
             yield Entry(body[start:end], body[end:at], *WEIGHT.unpack_from(body, at))
             at += WEIGHT.size
@@ -127,9 +123,9 @@ class Record(NamedTuple):
         """
         try:
             with parsing():
-                entries = list(self.entries())
-                paths = list(parse_paths([entry.path for entry in entries]))
-                values = [parse_labels(entry.value)[0] for entry in entries]
+                entries, labels = list(self.entries()), Labels()
+                paths = [parse_path(entry.path, 0, labels)[0] for entry in entries]
+                values = [labels[entry.value] for entry in entries]
         except (NotWhole, BadValue) as error:
             raise NotWhole(f"a record has malformed pairs ({error})") from None
         if len(entries) != self.pairs or not all(isfinite(entry.weight) for entry in entries):

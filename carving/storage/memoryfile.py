@@ -52,7 +52,7 @@ from carving.storage.tensorfile import (
     refusing_damage,
     replace_tensors,
 )
-from carving.symbols.packing import pack, unpack
+from carving.symbols.paths import pack, unpack
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 

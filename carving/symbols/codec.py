@@ -1,15 +1,22 @@
-"""Labels and paths, and their canonical bytes, from which all random numbers are derived (`draws.py`).
+"""The grammar of labels and paths: their canonical bytes, from which all random numbers are derived (`hashing`).
 
-`("ab", "c")`, `("a", "bc")` and `("abc",)` are three paths; `1`, `"1"`, `1.0` and `True` are four labels.
+    label = tag length ":" content     s3:dog     i2:-7     t0:
+    path  = "p" roles ":" label*       p2:s3:dogi1:7
+
+The bytes are unambiguous: `("ab", "c")`, `("a", "bc")` and `("abc",)` are three paths; `1`, `"1"`, `1.0` and `True` are
+four labels. Labels that stand one after the other are read by `label_end`, one at a time, or by `label_ends`, millions
+together. Both find the same labels and refuse the same bytes.
 """
 
 import math
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from reprlib import repr as shortened
-from typing import Any, Never
+from typing import Any, Never, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from carving.errors import BadType, BadValue
 
@@ -17,6 +24,11 @@ Label = str | int | float | bool | bytes | None
 Role = Label | tuple[()]  # `()` is a role that no key of a document can be
 Value = Label | dict[Never, Never] | list[Never]  # an empty dict or list is a value: it has nothing below it
 Path = tuple[Role, ...]
+Octets = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+
+
+# Writing
 
 
 def canonical(label: Role | Value) -> bytes:
@@ -31,132 +43,291 @@ def canonical(label: Role | Value) -> bytes:
     if type(label) is int and -(2**63) <= label < 2**63:  # then the usual numbers
         digits = b"%d" % label
         return b"i%d:%s" % (len(digits), digits)
-    for kind, encoded in ENCODERS:
-        if isinstance(label, kind):
-            tag, content = encoded(label)
-            return b"%s%d:%s" % (tag, len(content), content)
-    raise _no_label(label)
+    tag, content = _encode(label.item() if isinstance(label, NUMPY_SCALARS) else label)
+    return b"%s%d:%s" % (tag, len(content), content)
 
 
-def _integer(label: int) -> tuple[bytes, bytes]:
-    if label.bit_length() > 10_000:
-        raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
-    return b"i", b"%d" % label
+NUMPY_SCALARS = (np.bool_, np.integer, np.floating)
 
 
-def _float(label: float) -> tuple[bytes, bytes]:
-    # One zero and one not-a-number: labels that look alike must not differ in their bytes.
-    return b"d", struct.pack(">d", 0.0 if label == 0 else math.nan if math.isnan(label) else label)
-
-
-def _scalar(label: np.generic) -> tuple[bytes, bytes]:
-    value = label.item()
-    for kind, encoded in ENCODERS[:3]:
-        if isinstance(value, kind):
-            return encoded(value)
-    raise _no_label(label)  # such as a long double
-
-
-def _empty(label: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> tuple[bytes, bytes]:
-    if label:
-        raise _no_label(label)
-    return b"{" if isinstance(label, dict) else b"[" if isinstance(label, list) else b"(", b""
-
-
-def _no_label(label: object) -> BadType:
+def _encode(label: object) -> tuple[bytes, bytes]:
+    """Return the tag and the content of a label that is no text."""
+    match label:
+        case bool():  # before int: True is one
+            return b"t" if label else b"f", b""
+        case int():
+            if label.bit_length() > 10_000:
+                raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
+            return b"i", b"%d" % label
+        case float():  # one zero and one not-a-number: labels that look alike must not differ in their bytes
+            return b"d", struct.pack(">d", 0.0 if label == 0 else math.nan if math.isnan(label) else label)
+        case bytes():
+            return b"b", label
+        case None:
+            return b"n", b""
+        case dict() | list() | tuple() if not label:
+            return b"{" if isinstance(label, dict) else b"[" if isinstance(label, list) else b"(", b""
     # shortened: a label's whole repr may be endless, or nested deeper than Python can show
-    return BadType(
+    raise BadType(
         "a label must be a string, an integer, a float, a boolean, bytes, None or an empty dict, list or tuple, "
         f"got {shortened(label)} of type {type(label).__name__}. Convert it with str(...)."
     )
 
 
-# The kinds of labels beside text, in the order in which they are tried: True is an int too.
-ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[bytes, bytes]]], ...] = (
-    (bool, lambda label: (b"t" if label else b"f", b"")),
-    (int, _integer),
-    (float, _float),
-    (bytes, lambda label: (b"b", label)),
-    (type(None), lambda label: (b"n", b"")),
-    ((np.bool_, np.integer, np.floating), _scalar),
-    ((dict, list, tuple), _empty),
-)
+EMPTY_ROLE = b"(0:"  # the canonical bytes of ()
 
 
-ROLE_ALONE = b"(0:"  # the canonical bytes of ()
-
-
-class Names(dict[str, bytes]):
-    """The canonical bytes of strings, each made when it is first asked for: in a batch most come again and again.
-
-    Strings alone: 1, 1.0 and True would be one key, and are three labels.
-    """
-
-    def __missing__(self, label: str) -> bytes:
-        name = self[label] = canonical(label)
-        return name
-
-
-def canonical_all(labels: Iterable[Value]) -> list[bytes]:
-    """Return the canonical bytes of labels."""
-    known = Names()
-    return [known[label] if type(label) is str else canonical(label) for label in labels]
-
-
-def check_values(names: list[bytes]) -> None:
-    """Raise BadType if a value, given as canonical bytes, is `()`, which is allowed as a role only."""
-    if ROLE_ALONE in names:
+def canonical_values(values: Iterable[Value]) -> list[bytes]:
+    """Return the canonical bytes of values; raises BadType for `()`, which is allowed as a role only."""
+    names = list(map(canonical, values))
+    if EMPTY_ROLE in names:
         raise BadType("an empty tuple is a role, not a value, got (). Use [], {} or None for nothing.")
+    return names
 
 
 def canonical_path(path: Path) -> bytes:
     """Return the canonical bytes of a path."""
+    if len(path) == 2:  # most paths are two short strings of ASCII: one step instead of one for each role
+        one, two = path
+        if type(one) is str and type(two) is str:
+            text = f"p2:s{len(one)}:{one}s{len(two)}:{two}"
+            if text.isascii():
+                return text.encode()
     try:
         return b"p%d:" % len(path) + b"".join(map(canonical, path))
     except (BadType, BadValue) as error:
         raise type(error)(f"in the path {shortened(path)}: {error}") from None
 
 
-def label_end(data: bytes, at: int) -> int:
-    """Where the label ends whose canonical bytes begin here."""
-    colon = data.index(b":", at, at + 24)
-    end = colon + 1 + int(data[at + 1 : colon])
-    if not colon < end <= len(data):
-        raise BadValue("a label is truncated")
+# Reading, one label at a time
+
+MAX_DIGITS = 18  # of a length
+MAX_HEADER = MAX_DIGITS + 2  # bytes of a tag, a length and a colon
+
+
+class Headers(dict[bytes, int]):
+    """The number in a header, by the header's bytes up to the colon; each is checked against a pattern once."""
+
+    def __init__(self, pattern: bytes) -> None:
+        self.pattern = re.compile(pattern)
+
+    def __missing__(self, header: bytes) -> int:
+        if self.pattern.fullmatch(header) is None:
+            raise ValueError(f"{header!r} is no header")
+        number = int(header[1:])
+        if number < 1000:  # so that they are few
+            self[header] = number
+        return number
+
+
+LABEL_HEADERS = Headers(rb"[sibdtfn{[(](0|[1-9][0-9]{0,17})")
+PATH_HEADERS = Headers(rb"p[1-9][0-9]{0,17}")
+
+DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
+    ord("s"): lambda content: content.decode("utf-8", "surrogatepass"),
+    ord("i"): int,
+    ord("b"): bytes,
+    ord("d"): lambda content: cast(float, struct.unpack(">d", content)[0]),
+    ord("t"): lambda _: True,
+    ord("f"): lambda _: False,
+    ord("n"): lambda _: None,
+    ord("{"): lambda _: {},
+    ord("["): lambda _: [],
+    ord("("): lambda _: (),
+}
+
+
+def label_end(data: bytes, at: int = 0, size: int | None = None) -> int:
+    """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated.
+
+    `size`: The number of all bytes, if `data` is only the first of them.
+    """
+    try:
+        colon = data.index(b":", at, at + MAX_HEADER)
+        end = colon + 1 + LABEL_HEADERS[data[at:colon]]
+    except ValueError:
+        raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}") from None
+    if end > (len(data) if size is None else size):
+        raise BadValue(f"the label {data[at : at + 40]!r} is truncated")
     return end
 
 
-def split_labels(data: bytes) -> Iterator[bytes]:
-    """The canonical bytes of labels that stand one after the other, each."""
-    at = 0
+def _path_header(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number of roles of the path that begins at a position, and where the first of them begins."""
+    try:
+        colon = data.index(b":", at, at + MAX_HEADER)
+        return PATH_HEADERS[data[at:colon]], colon + 1
+    except ValueError:
+        raise BadValue(f"no path begins with the bytes {data[at : at + 40]!r}") from None
+
+
+def path_end(data: bytes, at: int = 0) -> int:
+    """Return where the path ends that begins at a position; raises BadValue if none does, or it is truncated."""
+    count, end = _path_header(data, at)
+    for _ in range(count):
+        end = label_end(data, end)
+    return end
+
+
+def split_labels(data: bytes, at: int = 0) -> Iterator[bytes]:
+    """Yield the canonical bytes of each of the labels that fill the data from a position on."""
     while at < len(data):
         start, at = at, label_end(data, at)
         yield data[start:at]
 
 
-def parse_labels(data: bytes) -> list[Value]:
-    """The labels of canonical bytes, one after the other."""
-    labels: list[Value] = []
-    at = 0
+def decode_label(name: bytes) -> Role | Value:
+    """Return the label of canonical bytes that are known to be valid."""
+    return DECODERS[name[0]](name[name.index(b":") + 1 :])
+
+
+def parse_label(name: bytes) -> Role | Value:
+    """Return the label of canonical bytes; raises BadValue for bytes that are those of no label."""
+    try:
+        label = decode_label(name)
+        if canonical(label) == name:
+            return label
+    except (LookupError, ValueError, struct.error):
+        pass
+    raise BadValue(f"the bytes {name[:40]!r} encode no label")
+
+
+class Labels(dict[bytes, Any]):
+    """Labels by their canonical bytes, each parsed once: most roles occur in many paths."""
+
+    def __missing__(self, name: bytes) -> Role | Value:
+        label = self[name] = parse_label(name)
+        return label
+
+
+def parse_path(data: bytes, at: int, labels: Labels) -> tuple[Path, int]:
+    """Return the path that begins at a position, and where it ends; raises BadValue if none does."""
+    (count, end), roles = _path_header(data, at), []
+    for _ in range(count):
+        start, end = end, label_end(data, end)
+        roles.append(labels[data[start:end]])
+    return tuple(roles), end
+
+
+def parse_paths(names: Iterable[bytes]) -> Iterator[Path]:
+    """Yield the paths of canonical bytes; raises BadValue for bytes that are those of no path.
+
+    >>> list(parse_paths([b"p2:s3:dogi1:7", b"p1:(0:"]))
+    [('dog', 7), ((),)]
+    """
+    labels = Labels()
+    for name in names:
+        path, end = parse_path(name, 0, labels)
+        if end < len(name):
+            raise BadValue(f"the bytes {name[:40]!r} encode no path")
+        yield path
+
+
+# Reading, many labels together
+
+WINDOW = 2**21  # bytes that are read together
+TEXT, INTEGER, BYTES = b"sib"
+IS_TAG = np.isin(np.arange(256), list(DECODERS))
+
+
+def label_ends(data: Octets) -> Offsets:
+    """Return the n + 1 boundaries of the n labels that fill the data; raises BadValue if it is filled by none.
+
+    >>> label_ends(np.frombuffer(b"s3:dogi2:-7t0:", dtype=np.uint8)).tolist()
+    [0, 6, 11, 14]
+    """
+    parts, at = [np.zeros(1, dtype=np.int64)], 0
     while at < len(data):
-        colon = data.index(b":", at, at + 24)
-        start, size = colon + 1, int(data[at + 1 : colon])
-        end = start + size
-        if end > len(data) or size < 0:
-            raise BadValue("the vocabulary ends in the middle of a label")
-        labels.append(PARSERS[data[at : at + 1]](data[start:end]))
-        at = end
-    return labels
+        window = data[at : at + WINDOW]
+        starts, contents, ends = _chained_labels(window)
+        if len(ends):
+            _check_contents(window[: int(ends[-1])], starts, contents, ends)
+            parts.append(ends + at)
+            at += int(ends[-1])
+        if at < len(data):  # a label across the end of the window, or none
+            end = at + label_end(data[at : at + MAX_HEADER].tobytes(), 0, len(data) - at)
+            parse_label(data[at:end].tobytes())
+            parts.append(np.array([end]))
+            at = end
+    return np.concatenate(parts)
 
 
-PARSERS: dict[bytes, Callable[[bytes], Value]] = {
-    b"s": lambda content: content.decode("utf-8", "surrogatepass"),
-    b"t": lambda _: True,
-    b"f": lambda _: False,
-    b"i": lambda content: int(content),
-    b"d": lambda content: struct.unpack(">d", content)[0],
-    b"b": bytes,
-    b"n": lambda _: None,
-    b"{": lambda _: {},
-    b"[": lambda _: [],
-}
+def _chained_labels(data: Octets) -> tuple[Offsets, Offsets, Offsets]:
+    """Return where the labels from the first byte on start, where their contents do, and where they end.
+
+    A label may start wherever a tag and a length stand before a colon. Of those, each label that is whole leads to the
+    next.
+    """
+    colons = np.flatnonzero(data == ord(":"))
+    sizes, digits, going = np.zeros_like(colons), np.zeros_like(colons), np.arange(len(colons))
+    for back in range(1, MAX_DIGITS + 1):
+        going = going[colons[going] >= back]
+        figures = data[colons[going] - back] - np.uint8(ord("0"))  # above 9 for all other bytes
+        going, figures = going[figures <= 9], figures[figures <= 9]
+        if not len(going):
+            break
+        sizes[going] += figures * np.int64(10 ** (back - 1))
+        digits[going] += 1
+    starts = colons - digits - 1
+    fits = (digits > 0) & (starts >= 0) & IS_TAG[data[starts]] & ((digits == 1) | (data[starts + 1] != ord("0")))
+    starts, contents, sizes = starts[fits], colons[fits] + 1, sizes[fits]
+    ends = contents + sizes
+    chosen = _reached(starts, ends) & (ends <= len(data))
+    return starts[chosen], contents[chosen], ends[chosen]
+
+
+def _reached(starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
+    """Return which labels are reached from byte 0 by going from end to start."""
+    count = len(starts)
+    if not count or starts[0]:
+        return np.zeros(count, dtype=np.bool_)
+    if bool((starts[1:] == ends[:-1]).all()):  # no content looks like a label: the usual case
+        return np.ones(count, dtype=np.bool_)
+    leads_to = np.append(np.searchsorted(starts, ends), count)
+    leads_to[:-1][np.append(starts, -1)[leads_to[:-1]] != ends] = count
+    reached, before = np.arange(count + 1) == 0, 0
+    while before < (before := int(np.count_nonzero(reached))):  # 1, 2, 4, ... steps at a time
+        reached[leads_to[reached]] = True
+        leads_to = leads_to[leads_to]
+    return reached[:-1]
+
+
+def _check_contents(data: Octets, starts: Offsets, contents: Offsets, ends: Offsets) -> None:
+    """Raise BadValue if `parse_label` refuses a label; it is called for the few that need a closer look."""
+    tags = data[starts]
+    is_text, is_integer, large = tags == TEXT, tags == INTEGER, data >= 128
+    unsure = ~(is_text | is_integer | (tags == BYTES))
+    # Around the content of a text is ASCII: if all is UTF-8, each text is.
+    if bool(large.any()) and not _is_utf8(data):
+        unsure |= is_text & (_count_within(large, contents, ends) > 0)
+    if bool(is_integer.any()):
+        unsure |= is_integer & ~_are_integers(data, contents, ends)
+    for row in np.flatnonzero(unsure).tolist():
+        parse_label(data[starts[row] : ends[row]].tobytes())
+
+
+def _count_within(flags: NDArray[np.bool_], starts: Offsets, ends: Offsets) -> NDArray[np.int32]:
+    """Return how many flags (bytes,) are set from each start to its end."""
+    sums = np.zeros(len(flags) + 1, dtype=np.int32)
+    np.cumsum(flags, out=sums[1:])
+    counts: NDArray[np.int32] = sums[ends] - sums[starts]
+    return counts
+
+
+def _is_utf8(data: Octets) -> bool:
+    try:
+        data.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_integers(data: Octets, starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
+    """Return which contents are surely integers: perhaps a minus, a digit that is not 0, and digits, few enough."""
+    minus = data[np.minimum(starts, len(data) - 1)] == ord("-")
+    first = data[np.minimum(starts + minus, len(data) - 1)]
+    figures = _count_within((data >= ord("0")) & (data <= ord("9")), starts, ends)
+    sizes = ends - starts
+    plain = (first > ord("0")) | (~minus & (sizes == 1))
+    sure: NDArray[np.bool_] = plain & (figures == sizes - minus) & (sizes > minus) & (sizes < 3000)
+    return sure

@@ -1,10 +1,12 @@
-"""Paths that were checked once, with the canonical bytes of their roles: what contexts are drawn from."""
+"""Checked paths with their canonical bytes; and the weights of many paths, packed for a file."""
 
-from collections.abc import Iterable, Iterator
-from typing import SupportsIndex, overload
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import SupportsIndex, cast, overload
 
 from carving.errors import BadType, BadValue
-from carving.symbols.codec import Names, Path, canonical, canonical_path
+from carving.symbols.codec import Labels, Path, canonical, canonical_path, label_end, parse_path
 from carving.validate import listed
 
 
@@ -18,36 +20,32 @@ def as_path(path: object) -> Path:
 
 
 class Paths(tuple[Path, ...]):
-    """Checked paths and their canonical bytes, which are made here, once, and carried on to whatever is drawn.
+    """Checked paths, and the canonical bytes of each: made once, for whatever is derived from them.
 
     >>> paths = Paths.of([("dog", "says"), ("dog", 1), ("dog", "says")])
-    >>> paths.names[1:], paths[1:].roles[0]
-    ([b'p2:s3:dogi1:1', b'p2:s3:dogs4:says'], (b's3:dog', b'i1:1'))
+    >>> paths.names[1:]
+    [b'p2:s3:dogi1:1', b'p2:s3:dogs4:says']
     >>> distinct, which = paths.distinct()
     >>> list(distinct), which
     ([('dog', 'says'), ('dog', 1)], [0, 1, 0])
     """
 
-    roles: list[tuple[bytes, ...]]  # the canonical bytes of each path's roles,
-    names: list[bytes]  # and of the whole path
+    names: Sequence[bytes] = ()  # the canonical bytes of each path
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> "Paths":
-        """The paths, checked; those that were checked before are taken as they are."""
-        return paths if isinstance(paths, Paths) else cls.of_checked([as_path(path) for path in listed(paths, "paths")])
+        """Check paths; those that are checked already are returned as they are."""
+        if isinstance(paths, Paths):
+            return paths
+        given = paths if type(paths) is list and paths else listed(paths, "paths")
+        own = cls([path if type(path) is tuple and path else as_path(path) for path in given])
+        own.names = list(map(canonical_path, own))
+        return own
 
     @classmethod
-    def of_checked(cls, paths: list[Path]) -> "Paths":
-        """Of tuples that were found to be paths; only their roles are looked at."""
-        known = Names()
-        try:
-            roles = [tuple([known[r] if type(r) is str else canonical(r) for r in path]) for path in paths]
-        except (BadType, BadValue):
-            for path in paths:
-                canonical_path(path)  # tells which
-            raise
+    def _with(cls, paths: Iterable[Path], names: Sequence[bytes]) -> "Paths":
         own = cls(paths)
-        own.roles, own.names = roles, [b"p%d:%b" % (len(each), b"".join(each)) for each in roles]
+        own.names = names
         return own
 
     @overload
@@ -57,24 +55,77 @@ class Paths(tuple[Path, ...]):
     def __getitem__(self, rows: slice) -> "Paths": ...
 
     def __getitem__(self, rows: SupportsIndex | slice) -> "Path | Paths":
-        """One path, or the checked paths of a slice."""
-        if not isinstance(rows, slice):
-            return super().__getitem__(rows)
-        part = Paths(super().__getitem__(rows))
-        part.roles, part.names = self.roles[rows], self.names[rows]
-        return part
+        """Return one path, or the checked paths of a slice."""
+        if isinstance(rows, slice):
+            return Paths._with(super().__getitem__(rows), self.names[rows])
+        return super().__getitem__(rows)
+
+    def only(self, kept: Iterable[object]) -> "Paths":
+        """Return the paths for which a flag is set."""
+        flags = list(kept)
+        return Paths._with(compress(self, flags), list(compress(self.names, flags)))
 
     def leveled(self) -> Iterator[list[bytes]]:
-        """The names of each path's roles where a role is named by its level as well: `(level, role)` as a path."""
-        starts = [b"p2:" + canonical(level) for level in range(max(map(len, self.roles)))]
-        return ([start + role for start, role in zip(starts, roles, strict=False)] for roles in self.roles)
+        """Yield the canonical bytes of the paths `(level, role)` of each path's roles."""
+        starts = [b"p2:" + canonical(level) for level in range(max(map(len, self)))]
+        return ([start + canonical(role) for start, role in zip(starts, path, strict=False)] for path in self)
 
     def distinct(self) -> tuple["Paths", list[int]]:
-        """Each path once, in the order of its first appearance, and where among those each of all stands."""
-        places: dict[bytes, int] = {}
-        which = [places.setdefault(name, len(places)) for name in self.names]
-        first = dict(zip(reversed(self.names), reversed(range(len(self))), strict=True))
-        rows = [first[name] for name in places]
-        part = Paths(super(Paths, self).__getitem__(row) for row in rows)
-        part.roles, part.names = [self.roles[row] for row in rows], list(places)
-        return part, which
+        """Return each path once, in order of first appearance, and for each of all paths its position among these."""
+        first: dict[bytes, int] = {}
+        which = [first.setdefault(name, len(first)) for name in self.names]
+        by_name = dict(zip(reversed(self.names), reversed(self), strict=True))
+        return Paths._with(map(by_name.__getitem__, first), list(first)), which
+
+
+# Packed for a file: a packed file of a kilobyte can hold gigabytes, so that what unpacks to more than FREE_BYTES may
+# not grow above MAX_GROWTH times, and is not packed tighter than that either.
+
+FREE_BYTES = 16 << 20
+MAX_GROWTH = 100
+MAX_WEIGHT = 2**53  # under one path
+
+
+def pack(weights: Mapping[bytes, float]) -> bytes:
+    """Return the compressed canonical bytes of paths, each with its weight as a label; the same for the same order.
+
+    >>> unpack(pack({b"p1:s3:dog": 2, b"p1:s3:cat": 1}))
+    {b'p1:s3:dog': 2, b'p1:s3:cat': 1}
+    """
+    whole = ((name, int(weight) if weight == int(weight) else weight) for name, weight in weights.items())
+    body = b"".join([name + canonical(weight) for name, weight in whole])
+    packed = zlib.compress(body, 6)
+    return packed if len(body) <= _limit(packed) else zlib.compress(body, 0)
+
+
+def unpack(packed: bytes) -> dict[bytes, float]:
+    """Return the weights of packed paths; raises BadValue for anything that `pack` does not return."""
+    body = _decompress(packed)
+    weights, labels, at = dict[bytes, float](), Labels(), 0
+    while at < len(body):
+        _, end = parse_path(body, at, labels)
+        name, at = body[at:end], label_end(body, end)
+        weight = labels[body[end:at]]
+        if type(weight) not in (int, float) or not 0 < cast(float, weight) <= MAX_WEIGHT:
+            raise BadValue(f"the weight of a path has the invalid bytes {body[end:at]!r:.40}")
+        if name in weights:
+            raise BadValue("the paths are not all different")
+        weights[name] = cast(float, weight)
+    return weights
+
+
+def _decompress(packed: bytes) -> bytes:
+    stream, limit = zlib.decompressobj(), _limit(packed)
+    try:
+        body = stream.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise BadValue(f"the paths cannot be decompressed ({error})") from None
+    if len(body) > limit:
+        raise BadValue(f"the {len(packed)} bytes of paths would decompress to more than {limit}")
+    if not stream.eof or stream.unused_data:
+        raise BadValue("the compressed paths are truncated, or followed by other data")
+    return body
+
+
+def _limit(packed: bytes) -> int:
+    return FREE_BYTES + MAX_GROWTH * len(packed)

@@ -1,36 +1,40 @@
-"""Distinct byte strings in order, as three arrays: their bytes, where they end, and a table of hashes.
+"""Distinct byte strings in order, as three arrays: their bytes, where they end, and a hash table.
 
 No string is an object. Ten million of sixteen bytes take 380 MB: the bytes themselves, eight for where each ends, and
 4/3 to 8/3 slots of eight in a table of open addressing. A slot holds half of the string's hash and its row; what is
-found there is compared byte by byte, so that strings of one hash are only slower.
+found there is compared byte by byte, so that strings of one hash are only slower. How much slower is quadratic in their
+number: the hash has a secret of the process, so that nobody can make such strings.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection
 from hashlib import blake2b
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-Octets = NDArray[np.uint8]
-Words = NDArray[np.uint64]
-Rows = NDArray[np.int64]
+from carving.symbols.codec import Octets, Offsets
 
-FEW = 24  # strings that are looked up faster one by one
-FULLEST = 0.75  # share of slots that are taken
-AT_ONCE = 2**17  # strings that are hashed or looked up together
+Hashes = NDArray[np.uint64]
+LaidOut = tuple[Octets, Offsets]  # strings one after the other, with spare bytes; where they end (n + 1,)
+
+MAX_SINGLE_LOOKUPS = 24  # strings; more are faster looked up together
+MAX_FILL = 0.75  # share of slots that are taken
+TOGETHER = 2**17  # strings that are hashed or looked up in one step
 SPARE = 8  # bytes behind the last string, so that words can be read anywhere
-LONG = 256  # bytes of a string from which on it is hashed and compared whole, not word by word
-# Drawn for each process, so that nobody can make strings of one hash; no file holds hashes.
-START, WORD, FACTOR, LAST = (secrets.randbits(64) | 1 for _ in range(4))
-KEY = secrets.token_bytes(16)
+LONG = 256  # bytes; longer strings are hashed and compared whole, not word by word
 MASK = 2**64 - 1
 ROW = 2**32 - 1  # the half of a slot that is the row, plus one; the other is that of the hash
 
 
+# Drawn for each process: no file holds hashes, and no result depends on them.
+START, WORD, FACTOR, LAST = (secrets.randbits(64) | 1 for _ in range(4))
+KEY = secrets.token_bytes(16)
+
+
 def hash_of(name: bytes) -> int:
-    """The hash of one string: of its length and its words, the last one filled with zeros."""
+    """Return the hash of a string: of its length and its words, the last one filled with zeros."""
     if len(name) > LONG:
         return int.from_bytes(blake2b(name, digest_size=8, key=KEY).digest(), "little")
     value = START ^ len(name)
@@ -42,24 +46,22 @@ def hash_of(name: bytes) -> int:
     return value ^ value >> 29
 
 
-def hashes_of(data: Octets, ends: Rows) -> Words:
-    """The hashes of strings that lie in data between n + 1 ends, with some spare bytes behind the last."""
-    if len(ends) <= AT_ONCE + 1:
-        return _hashes(data, ends)
-    parts = (ends[start : start + AT_ONCE + 1] for start in range(0, len(ends) - 1, AT_ONCE))
-    return np.concatenate([_hashes(data, part) for part in parts])
+def hashes_of(data: Octets, ends: Offsets) -> Hashes:
+    """Return the hashes of the strings between n + 1 ends of the data, which has spare bytes behind the last."""
+    values = np.empty(len(ends) - 1, dtype=np.uint64)
+    for start in range(0, len(values), TOGETHER):
+        values[start : start + TOGETHER] = _hashes(data, ends[start : start + TOGETHER + 1])
+    return values
 
 
-def _hashes(data: Octets, ends: Rows) -> Words:
+def _hashes(data: Octets, ends: Offsets) -> Hashes:
     starts, sizes = ends[:-1], np.diff(ends)
     values = np.uint64(START) ^ sizes.astype(np.uint64)
-    words, at, rows = _words(data), 0, np.flatnonzero((sizes > 0) & (sizes <= LONG))
+    at, rows = 0, np.flatnonzero((sizes > 0) & (sizes <= LONG))
     while len(rows):
-        everyone = len(rows) == len(sizes)
-        part = _cut(words[starts[rows] + at], sizes[rows] - at)
-        part *= np.uint64(WORD)
+        part = _words_at(data, starts[rows] + at, sizes[rows] - at) * np.uint64(WORD)
         part ^= part >> np.uint64(32)
-        part ^= values if everyone else values[rows]
+        part ^= values if len(rows) == len(values) else values[rows]
         part *= np.uint64(FACTOR)
         part ^= part >> np.uint64(32)
         values[rows] = part
@@ -72,40 +74,35 @@ def _hashes(data: Octets, ends: Rows) -> Words:
     return values
 
 
-def _words(data: Octets) -> Words:
-    """The eight bytes from every byte on, as numbers."""
-    return np.ndarray((len(data) - SPARE + 1,), "<u8", data, 0, (1,))
+def _words_at(data: Octets, places: Offsets, left: Offsets) -> Hashes:
+    """Return the words at places, without the bytes beyond the ends of strings that have this many left."""
+    words = np.ndarray((len(data) - SPARE + 1,), "<u8", data, 0, (1,))[places]
+    return words & (np.uint64(MASK) >> (8 * (8 - np.minimum(left, 8))).astype(np.uint64))
 
 
-def _cut(words: Words, left: Rows) -> Words:
-    """Words without the bytes that are beyond a string of which so many bytes are left."""
-    return words & (np.uint64(MASK) >> (np.uint64(8) * (8 - np.clip(left, 0, 8)).astype(np.uint64) & np.uint64(63)))
-
-
-def laid_out(names: Sequence[bytes]) -> tuple[Octets, Rows]:
-    """Strings one after the other, with some spare bytes, and their n + 1 ends."""
+def laid_out(names: Collection[bytes]) -> LaidOut:
+    """Return strings one after the other, with spare bytes, and their n + 1 ends."""
     ends = np.zeros(len(names) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, names), dtype=np.int64, count=len(names)), out=ends[1:])
     return np.frombuffer(b"".join((*names, bytes(SPARE))), dtype=np.uint8), ends
 
 
-class Distinct:
-    """Byte strings that only ever grow at their end. Who reads may do so while another thread adds.
+class StringTable:
+    """Distinct byte strings, which only grow at their end. Threads may read while another one adds.
 
-    >>> names = Distinct()
-    >>> names.grown(0, [b"dog", b"cat"]), names.rows_of([b"cat", b"cow"]).tolist(), names[0]
+    >>> names = StringTable()
+    >>> names.append(0, laid_out([b"dog", b"cat"])), names.rows_of([b"cat", b"cow"]).tolist(), names[0]
     (True, [1, -1], b'dog')
     """
 
     # Rows below `count` never change; arrays that are too small are replaced, and slots are only ever taken. Whoever
     # took hold of an older array therefore sees whole rows, and at worst not the newest ones.
 
-    def __init__(self, data: Octets | None = None, ends: Rows | None = None, values: Words | None = None) -> None:
-        """None yet, or strings that are known to be distinct, laid out with spare bytes behind the last."""
-        self.data = np.zeros(SPARE, dtype=np.uint8) if data is None else data
-        self.ends = np.zeros(1, dtype=np.int64) if ends is None else ends
+    def __init__(self, strings: LaidOut | None = None, hashes: Hashes | None = None) -> None:
+        """Hold strings that are known to be distinct, and whose hashes may be known."""
+        self.data, self.ends = strings or laid_out(())
         self.count = len(self.ends) - 1
-        self.slots = self._table(self.count, values)
+        self.slots = self._table(hashes)
         self._lock = Lock()
 
     def __getitem__(self, row: int) -> bytes:
@@ -113,45 +110,42 @@ class Distinct:
         return self.data[start:end].tobytes()
 
     def span(self, start: int, stop: int) -> Octets:
-        """The bytes of rows, one after the other."""
+        """Return the bytes of rows, one after the other."""
         ends = self.ends
         return self.data[int(ends[start]) : int(ends[stop])]
 
     @property
     def nbytes(self) -> int:
-        """What it takes."""
+        """The number of bytes of all arrays."""
         return self.data.nbytes + self.ends.nbytes + self.slots.nbytes
 
     # Looking up
 
-    def rows_of(self, names: Sequence[bytes], below: int = ROW) -> Rows:
-        """The rows of strings; -1 for those that are not there, below some row."""
-        if len(names) > FEW:
-            return self.rows_among(*laid_out(names), below)
-        rows = np.fromiter(map(self._row_of, names), dtype=np.int64, count=len(names))
+    def rows_of(self, names: Collection[bytes] | LaidOut, below: int = ROW) -> Offsets:
+        """Return the rows of strings; -1 for those that are not below a row."""
+        if not isinstance(names, tuple) and len(names) <= MAX_SINGLE_LOOKUPS:
+            slots = self.slots
+            held = [int(slots[self._slot_of(name, hash_of(name), slots)]) for name in names]
+            rows = np.array([(each & ROW) - 1 for each in held], dtype=np.int64)
+        else:
+            data, ends = names if isinstance(names, tuple) else laid_out(names)
+            rows = np.empty(len(ends) - 1, dtype=np.int64)
+            for start in range(0, len(rows), TOGETHER):
+                rows[start : start + TOGETHER] = self._rows_of_part(data, ends[start : start + TOGETHER + 1])
         rows[rows >= below] = -1
         return rows
 
-    def _row_of(self, name: bytes) -> int:
-        slots, value = self.slots, hash_of(name)
-        mask, half = len(slots) - 1, value >> 32
+    def _slot_of(self, name: bytes, value: int, slots: Hashes) -> int:
+        """Return the slot that holds a string of this hash, or else the free slot for it."""
+        mask = len(slots) - 1
         slot = value & mask
         while held := int(slots[slot]):
-            if held >> 32 == half and self[row := (held & ROW) - 1] == name:
-                return row
+            if held >> 32 == value >> 32 and self[(held & ROW) - 1] == name:
+                break
             slot = slot + 1 & mask
-        return -1
+        return slot
 
-    def rows_among(self, data: Octets, ends: Rows, below: int = ROW) -> Rows:
-        """The rows of strings that are laid out in the same way."""
-        rows = np.full(len(ends) - 1, -1, dtype=np.int64)
-        for start in range(0, len(rows), AT_ONCE):
-            part = slice(start, min(len(rows), start + AT_ONCE))
-            rows[part] = self._rows_of_part(data, ends[start : part.stop + 1])
-        rows[rows >= below] = -1
-        return rows
-
-    def _rows_of_part(self, data: Octets, ends: Rows) -> Rows:
+    def _rows_of_part(self, data: Octets, ends: Offsets) -> Offsets:
         slots, values = self.slots, hashes_of(data, ends)
         found, mask = np.full(len(values), -1, dtype=np.int64), np.uint64(len(slots) - 1)
         asked, place = np.arange(len(values)), values & mask
@@ -166,38 +160,40 @@ class Distinct:
             asked, place = asked[going], place[going] + np.uint64(1) & mask
         return found
 
-    def _equal(self, rows: Rows, data: Octets, ends: Rows, asked: Rows) -> NDArray[np.bool_]:
-        """Whether our strings of these rows are those that are asked for."""
+    def _equal(self, rows: Offsets, data: Octets, ends: Offsets, asked: Offsets) -> NDArray[np.bool_]:
+        """Return whether the strings of these rows are those that are asked for."""
         own_ends = self.ends  # before the data, which is replaced first
         here, there, sizes = own_ends[rows], ends[asked], ends[asked + 1] - ends[asked]
         same = own_ends[rows + 1] - here == sizes
-        ours, theirs, at = _words(self.data), _words(data), 0
+        own = self.data
         for row in np.flatnonzero(same & (sizes > LONG)).tolist():
-            ours_there = self.data[here[row] : here[row] + sizes[row]]
-            same[row] = np.array_equal(ours_there, data[there[row] : there[row] + sizes[row]])
-        left = np.flatnonzero(same & (sizes > 0) & (sizes <= LONG))
+            same[row] = self[rows[row]] == data[there[row] : there[row] + sizes[row]].tobytes()
+        at, left = 0, np.flatnonzero(same & (sizes > 0) & (sizes <= LONG))
         while len(left):
-            differ = ours[here[left] + at] ^ theirs[there[left] + at]
-            same[left] = _cut(differ, sizes[left] - at) == 0
+            ours, theirs = (
+                _words_at(*each, sizes[left] - at) for each in ((own, here[left] + at), (data, there[left] + at))
+            )
+            same[left] = ours == theirs
             at += 8
             left = left[same[left] & (sizes[left] > at)]
         return same
 
     # Growing
 
-    def grown(self, start: int, names: Sequence[bytes] | tuple[Octets, Rows]) -> bool:
-        """Add distinct new strings (or such that are laid out) behind so many; False if there are others already."""
-        if not self._lock.acquire(blocking=False):  # nobody waits, so that whoever is interrupted holds up nobody
+    def append(self, start: int, strings: LaidOut) -> bool:
+        """Add new strings from a row on; False if there are other strings already."""
+        # Never block: a thread that is interrupted while it holds the lock must not hold up others.
+        if not self._lock.acquire(blocking=False):
             return False
         try:
             if self.count != start:
                 return False
-            self._append(*(names if isinstance(names, tuple) else laid_out(names)))
+            self._append(*strings)
             return True
         finally:
             self._lock.release()
 
-    def _append(self, data: Octets, ends: Rows) -> None:
+    def _append(self, data: Octets, ends: Offsets) -> None:
         start, more, held = self.count, len(ends) - 1, int(self.ends[self.count])
         first, last = int(ends[0]), int(ends[-1])
         end = held + last - first
@@ -211,27 +207,34 @@ class Distinct:
         self.ends[start + 1 : start + more + 1] = ends[1:] + (held - first)
         # Counted first: interrupted in between, nobody sees all of them any more, and whoever adds copies.
         self.count = start + more
-        if self.count > FULLEST * len(self.slots):
-            self.slots = self._table(self.count)
+        if self.count > MAX_FILL * len(self.slots):
+            self.slots = self._table()
+        elif more <= MAX_SINGLE_LOOKUPS:
+            for row in range(start, self.count):
+                value = hash_of(name := self[row])
+                self.slots[self._slot_of(name, value, self.slots)] = value & ~ROW | row + 1
         else:
-            take(self.slots, hashes_of(self.data, self.ends[start : start + more + 1]), start)
+            take(self.slots, hashes_of(self.data, self.ends[start : self.count + 1]), start)
 
-    def _table(self, count: int, values: Words | None = None) -> Words:
-        """Slots with all rows, whose hashes may be known."""
-        slots = np.zeros(2 ** max(4, int(count / FULLEST).bit_length()), dtype=np.uint64)
-        for start in range(0, count, AT_ONCE):
-            part = slice(start, min(count, start + AT_ONCE))
-            own = hashes_of(self.data, self.ends[start : part.stop + 1]) if values is None else values[part]
-            take(slots, own, start)
+    def _table(self, hashes: Hashes | None = None) -> Hashes:
+        """Return slots with all rows."""
+        slots = np.zeros(2 ** max(4, int(self.count / MAX_FILL).bit_length()), dtype=np.uint64)
+        for start in range(0, self.count, TOGETHER):
+            stop = min(self.count, start + TOGETHER)
+            take(
+                slots,
+                hashes_of(self.data, self.ends[start : stop + 1]) if hashes is None else hashes[start:stop],
+                start,
+            )
         return slots
 
-    def part(self, count: int) -> "Distinct":
-        """A copy of the first ones."""
-        end = int(self.ends[count])
-        return Distinct(np.concatenate([self.data[:end], np.zeros(SPARE, np.uint8)]), self.ends[: count + 1].copy())
+    def copy_of_first(self, count: int) -> "StringTable":
+        """Return a copy of the first strings."""
+        data, ends = self.data, self.ends[: count + 1].copy()
+        return StringTable((np.append(data[: int(ends[-1])], np.zeros(SPARE, np.uint8)), ends))
 
 
-def take(slots: Words, values: Words, start: int) -> None:
+def take(slots: Hashes, values: Hashes, start: int) -> None:
     """Take slots for strings of these hashes, whose rows begin at a start."""
     mask = np.uint64(len(slots) - 1)
     held = (values & ~np.uint64(ROW)) | np.arange(start + 1, start + 1 + len(values), dtype=np.uint64)
@@ -244,7 +247,7 @@ def take(slots: Words, values: Words, start: int) -> None:
 
 
 def _longer(array: NDArray, used: int, wanted: int) -> NDArray:
-    """A copy of what is used of an array, with room for more."""
+    """Return a copy of the used part of an array, with room for more."""
     longer = np.zeros(wanted + wanted // 4, dtype=array.dtype)
     longer[:used] = array[:used]
     return longer

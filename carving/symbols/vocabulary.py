@@ -1,20 +1,27 @@
 """The vocabulary of a memory: distinct values in order, up to tens of millions of them.
 
-Values are stored as canonical bytes (`distinct.py`) and parsed on access.
+Values are stored as canonical bytes in a `StringTable`, and parsed on access: inside Carving a value is its row.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice, pairwise
-from typing import overload
 
 import numpy as np
 
 from carving.errors import BadType, BadValue
-from carving.symbols.codec import Value, canonical, canonical_all, check_values, parse_labels
-from carving.symbols.cutting import label_ends
-from carving.symbols.string_table import SPARE, Distinct, Octets, Rows, Words, hashes_of
+from carving.symbols.codec import (
+    EMPTY_ROLE,
+    Octets,
+    Offsets,
+    Value,
+    canonical,
+    canonical_values,
+    decode_label,
+    label_ends,
+)
+from carving.symbols.string_table import SPARE, Hashes, LaidOut, StringTable, hashes_of, laid_out
 
-AT_ONCE = 2**14  # labels that are made at a time where all are asked for
+TOGETHER = 2**14  # values that are made at a time where all are asked for
 
 
 class Vocabulary:
@@ -39,7 +46,7 @@ class Vocabulary:
     # anyone else copies what it sees first: what a vocabulary holds never changes through another.
 
     def __init__(self, labels: Iterable[Value] = ()) -> None:
-        self._shared, self._size = Distinct(), 0
+        self._shared, self._size = StringTable(), 0
         if isinstance(labels, str | bytes):
             raise BadType(f"A vocabulary must be a list, got {labels!r}. For a single value write [{labels!r}].")
         if not isinstance(labels, Iterable):
@@ -47,21 +54,17 @@ class Vocabulary:
         if isinstance(labels, set | frozenset):
             raise BadType("A vocabulary must have an order, got a set. Pass a list, for example sorted(...).")
         given = iter(labels)
-        while part := list(islice(given, AT_ONCE)):  # of which no more are held at a time
-            start, names = self._size, canonical_all(part)
-            check_values(names)
-            rows = self.add_named(dict.fromkeys(names))
+        while part := list(islice(given, TOGETHER)):  # of which no more are held at a time
+            start, names = self._size, canonical_values(part)
+            self._extend(dict.fromkeys(names))
             if len(self) != start + len(part):
-                known = dict(zip(dict.fromkeys(names), rows, strict=True))
-                self._refuse_twice(start, [known[name] for name in names])
-
-    def _refuse_twice(self, start: int, rows: list[int]) -> None:
-        """Say which label is there twice, where labels from a start on have these rows."""
-        place = next(place for place, row in enumerate(rows) if row != start + place)
-        raise BadValue(
-            f"The values of a vocabulary must differ, got {self[rows[place]]!r} at positions {rows[place]} and "
-            f"{start + place}. Remove the second."
-        )
+                first, second = next(
+                    (row, place) for place, row in enumerate(self.rows_of(names), start) if row != place
+                )
+                raise BadValue(
+                    f"The values of a vocabulary must differ, got {self[first]!r} at positions {first} and {second}. "
+                    "Remove the second."
+                )
 
     @classmethod
     def of_bytes(cls, data: Octets) -> "Vocabulary":
@@ -70,14 +73,16 @@ class Vocabulary:
         >>> list(Vocabulary.of_bytes(np.frombuffer(b"s3:dogi1:7", dtype=np.uint8)))
         ['dog', 7]
         """
-        ends = label_ends(data)
-        laid = np.concatenate([data, np.zeros(SPARE, dtype=np.uint8)])
-        values = hashes_of(laid, ends)
-        _check_distinct(laid, ends, values)
-        return cls._seeing(Distinct(laid, ends, values), len(ends) - 1)
+        strings = np.append(data, np.zeros(SPARE, dtype=np.uint8)), label_ends(data)
+        hashes = hashes_of(*strings)
+        _check_distinct(strings, hashes)
+        table = StringTable(strings, hashes)
+        if table.rows_of([EMPTY_ROLE])[0] >= 0:
+            raise BadValue("the vocabulary contains an empty tuple, which is a role, not a value")
+        return cls._seeing(table, table.count)
 
     @classmethod
-    def _seeing(cls, shared: Distinct, size: int) -> "Vocabulary":
+    def _seeing(cls, shared: StringTable, size: int) -> "Vocabulary":
         words = cls.__new__(cls)
         words._shared, words._size = shared, size
         return words
@@ -86,11 +91,12 @@ class Vocabulary:
         return self._size
 
     def __iter__(self) -> Iterator[Value]:
-        for start in range(0, self._size, AT_ONCE):
-            yield from self._between(start, min(self._size, start + AT_ONCE))
+        for start in range(0, self._size, TOGETHER):
+            names = self.names(start, min(self._size, start + TOGETHER))
+            yield from map(decode_label, names)
 
     def __getitem__(self, place: int) -> Value:
-        return parse_labels(self.name(place))[0]
+        return decode_label(self.name(place))  # type: ignore[return-value]
 
     def __contains__(self, label: object) -> bool:
         return self.find(label) is not None  # type: ignore[arg-type]  # canonical refuses what is no label
@@ -106,28 +112,11 @@ class Vocabulary:
     @property
     def labels(self) -> list[Value]:
         """The values, as a new list."""
-        return self.since(0)
-
-    @property
-    def rows(self) -> dict[bytes, int]:
-        """The position of each value by its canonical bytes, as a new dictionary."""
-        return {name: row for row, name in enumerate(self.names())}
-
-    @property
-    def named(self) -> dict[bytes, Value]:
-        """The values by their canonical bytes, in order, as a new dictionary."""
-        return dict(zip(self.names(), self.labels, strict=True))
-
-    def since(self, row: int) -> list[Value]:
-        """Return the values from this position on."""
-        return self._between(min(row, self._size), self._size)
+        return list(self)
 
     def first(self, count: int) -> "Vocabulary":
         """Return the vocabulary of the first `count` values, which shares their storage."""
         return Vocabulary._seeing(self._shared, min(count, self._size))
-
-    def _between(self, start: int, stop: int) -> list[Value]:
-        return parse_labels(self._shared.span(start, stop).tobytes())
 
     # Canonical bytes
 
@@ -148,10 +137,9 @@ class Vocabulary:
         data, places = self._shared.span(start, stop).tobytes(), (ends - ends[0]).tolist()
         return [data[one:other] for one, other in pairwise(places)]
 
-    def rows_of(self, names: Iterable[bytes]) -> list[int]:
+    def rows_of(self, names: Collection[bytes]) -> list[int]:
         """Return the positions of values given as canonical bytes; -1 for unknown values."""
-        given = names if isinstance(names, Sequence) else list(names)
-        rows: list[int] = self._shared.rows_of(given, self._size).tolist()
+        rows: list[int] = self._shared.rows_of(names, self._size).tolist()
         return rows
 
     def find(self, label: Value) -> int | None:
@@ -159,85 +147,58 @@ class Vocabulary:
         row = self.rows_of([canonical(label)])[0]
         return None if row < 0 else row
 
-    def index(self, label: Value) -> int:
-        """Return the position of a value; raises KeyError if it is unknown."""
-        row = self.find(label)
-        if row is None:
-            raise KeyError(f"{label!r} is not among the {len(self)} values of this vocabulary")
-        return row
-
     # Growing
 
     def add(self, label: Value) -> int:
         """Return the position of a value, which is appended if it is new."""
-        name = canonical(label)
-        check_values([name])
-        return self.add_named([name])[0]
+        return int(self._extend(canonical_values([label]))[0])
 
-    def add_named(self, names: Collection[bytes]) -> list[int]:
-        """Return the positions of distinct values given as canonical bytes; new ones are appended in order."""
-        given = list(names)
-        rows = self._shared.rows_of(given, self._size)
-        new = np.flatnonzero(rows < 0)
-        if len(new):
-            rows[new] = np.arange(self._size, self._size + len(new))
-            self._append(list(map(given.__getitem__, new.tolist())))
-        listed: list[int] = rows.tolist()
-        return listed
-
-    def _append(self, names: Sequence[bytes] | tuple[Octets, Rows]) -> None:
-        start = self._size
-        if not self._shared.grown(start, names):
-            self._shared = self._shared.part(start)
-            self._shared.grown(start, names)
-        self._size = start + (len(names[1]) - 1 if isinstance(names, tuple) else len(names))
-
-    @overload
-    def extended(self, names: Collection[bytes]) -> tuple["Vocabulary", list[int]]: ...
-    @overload
-    def extended(self, names: "Vocabulary") -> tuple["Vocabulary", Rows]: ...
-    def extended(self, names: "Collection[bytes] | Vocabulary") -> tuple["Vocabulary", list[int] | Rows]:
+    def extended(self, names: "Collection[bytes] | Vocabulary") -> tuple["Vocabulary", Offsets]:
         """Return a vocabulary that includes these values (self, if none is new), and their positions.
 
         `names`: distinct canonical bytes, or a vocabulary.
         """
-        if isinstance(names, Vocabulary):
-            return self._joined(names)
         more = Vocabulary._seeing(self._shared, self._size)
-        rows = more.add_named(names)
+        rows = more._extend(names)
         return (more, rows) if more._size > self._size else (self, rows)
 
-    def _joined(self, other: "Vocabulary") -> tuple["Vocabulary", Rows]:
-        data, ends = other._shared.data, other._shared.ends[: len(other) + 1]
-        if not self._size:
-            return Vocabulary._seeing(other._shared, len(other)), np.arange(len(other))
-        rows = self._shared.rows_among(data, ends, self._size)
+    def _extend(self, names: "Collection[bytes] | Vocabulary") -> Offsets:
+        """Return the positions of distinct values; new ones are appended in order."""
+        strings = None
+        if isinstance(names, Vocabulary):
+            strings = names._shared.data, names._shared.ends[: len(names) + 1]
+            if not self._size:  # share theirs
+                self._shared, self._size = names._shared, names._size
+        rows = self._shared.rows_of(strings or names, self._size)  # type: ignore[arg-type]
         new = np.flatnonzero(rows < 0)
-        if not len(new):
-            return self, rows
-        rows[new] = np.arange(self._size, self._size + len(new))
-        more = Vocabulary._seeing(self._shared, self._size)
-        more._append(_gathered(data, ends, new))
-        return more, rows
+        if len(new):
+            start, size = self._size, self._size + len(new)
+            rows[new] = np.arange(start, size)
+            new_strings = _selected(strings or laid_out(names), new)  # type: ignore[arg-type]
+            if not self._shared.append(start, new_strings):
+                self._shared = self._shared.copy_of_first(start)
+                self._shared.append(start, new_strings)
+            self._size = size
+        return rows
 
 
-def _gathered(data: Octets, ends: Rows, rows: Rows) -> tuple[Octets, Rows]:
-    """Some of the strings, laid out anew."""
+def _selected(strings: LaidOut, rows: Offsets) -> LaidOut:
+    """Return some of the strings, laid out anew."""
+    data, ends = strings
     if len(rows) == len(ends) - 1:
-        return data, ends
+        return strings
     sizes = ends[rows + 1] - ends[rows]
-    places = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=places[1:])
-    from_where = np.repeat(ends[rows] - places[:-1], sizes) + np.arange(places[-1])
-    return np.concatenate([data[from_where], np.zeros(SPARE, dtype=np.uint8)]), places
+    places = np.append(0, np.cumsum(sizes))
+    sources = np.repeat(ends[rows] - places[:-1], sizes) + np.arange(places[-1])
+    return np.append(data[sources], np.zeros(SPARE, dtype=np.uint8)), places
 
 
-def _check_distinct(data: Octets, ends: Rows, values: Words) -> None:
+def _check_distinct(strings: LaidOut, hashes: Hashes) -> None:
     """Refuse strings that are there twice; their hashes are known."""
-    ordered = np.sort(values)
-    again = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(again):  # of one hash, and nearly surely equal
-        rows = np.flatnonzero(np.isin(values, again)).tolist()
-        names = [data[ends[row] : ends[row + 1]].tobytes() for row in rows]
-        if len(set(names)) < len(names):
+    data, ends = strings
+    ordered = np.sort(hashes)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(repeated):  # of one hash, and nearly surely equal
+        rows = np.flatnonzero(np.isin(hashes, repeated)).tolist()
+        if len({data[ends[row] : ends[row + 1]].tobytes() for row in rows}) < len(rows):
             raise BadValue(f"the {len(ends) - 1} values of the vocabulary are not all different")
