@@ -81,7 +81,7 @@ class Scan(NamedTuple):
     @classmethod
     def of(cls, scheme: Scheme, candidates: CandidatesOrLabels, odds: Likelihood) -> "Scan":
         """Return a scan of fillers, which may be precomputed, or of a list of values."""
-        model = replace(scoring_model(scheme, odds), has_log_total=False)
+        model = scoring_model(scheme, odds)._replace(has_log_total=False)
         ready = scheme.precompute(candidates) if isinstance(candidates, Tensor | Candidates) else list(candidates)
         return cls(scheme, CandidateList(ready), model)
 
