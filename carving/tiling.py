@@ -33,11 +33,11 @@ class Cost:
 
     def pairs_at_once(self, room: int) -> int:
         """Return how many pairs are added at a time, within `room` numbers."""
-        return min(self.max_pairs, rows_within(room, self.pair))
+        return min(self.max_pairs, max(1, room // self.pair))
 
     def reads_at_once(self, room: int) -> int:
         """Return how many contexts are read or written at a time, within `room` numbers."""
-        return min(self.max_reads, rows_within(room, self.core))
+        return min(self.max_reads, max(1, room // self.core))
 
 
 def slices(count: int, size: int) -> Iterable[slice]:
