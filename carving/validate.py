@@ -156,6 +156,18 @@ def _show(shape: tuple[int, ...]) -> str:
     return "(" + ", ".join("any" if size == -1 else str(size) for size in shape) + ")"
 
 
+def printable(text: object, keep: str = "") -> str:
+    r"""Return text with every character escaped that would control a terminal or reverse its letters.
+
+    >>> print(printable("red \x1b[31m, left \u202e"))
+    red \x1b[31m, left \u202e
+    """
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in plain)
+
+
 def show_bytes(count: float) -> str:
     """Return a number of bytes in a readable unit: 1.907 MiB."""
     units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]

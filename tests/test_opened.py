@@ -1,5 +1,6 @@
 """A memory that is open: what goes into it is in its file, and it answers as any other."""
 
+import builtins
 import copy
 import os
 import pickle
@@ -179,6 +180,42 @@ def test_a_journal_that_would_take_long_to_replay_is_written_into_the_file(file,
         changes = [memory.store([pair]) and memory.changes for pair in PAIRS[5:]]
     assert max(changes) <= 4 and changes.count(0) >= 3
     assert Memory.load(file).verify(PAIRS)
+
+
+@pytest.mark.parametrize("limit", ["MIN_LONG", "MAX_LONG"])
+def test_a_journal_is_written_into_the_file_when_it_is_longer_than_a_part_of_it(tmp_path, monkeypatch, limit):
+    memory, file = Memory(OSC(40, 2)), tmp_path / "file"
+    memory.store(PAIRS[:5])
+    memory.save(file)
+    monkeypatch.setattr(journaledfile, "MIN_LONG", 0)
+    monkeypatch.setattr(journaledfile, limit, 900)
+    with carving.open(file) as memory:
+        for number in range(40):
+            longest = 900 if limit == "MAX_LONG" else file.stat().st_size // 4
+            before = journal.read(file).size if memory.changes else 0
+            memory.store([(("many", number), "value 1")])
+            if memory.changes:
+                assert journal.read(file).size <= longest
+            else:
+                assert before <= longest < before + 200
+    assert Memory.load(file).pairs == 45
+
+
+def test_storing_a_pair_opens_three_files(file, monkeypatch):
+    """The lock, the base and the journal."""
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        memory.store(PAIRS[6:7])
+        opened = []
+        for module in (builtins, os):
+            usual = module.open
+            monkeypatch.setattr(
+                module, "open", lambda path, *how, usual=usual, **more: opened.append(path) or usual(path, *how, **more)
+            )
+        memory.store(PAIRS[7:8])
+        monkeypatch.undo()
+    assert sorted(str(path) for path in opened if not str(path).endswith(".lock")) == [f"{file}", f"{file}.journal"]
+    assert Memory.load(file).pairs == 8
 
 
 def test_trained_fillers_are_looked_at_at_once(tmp_path):

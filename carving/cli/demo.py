@@ -13,8 +13,8 @@ from rich.table import Table
 
 from carving import formats
 from carving.cli.options import Accuracy, Json, examples
-from carving.cli.output import screen, write_json
-from carving.console import bar, number_table
+from carving.cli.output import number_table, screen, write_json
+from carving.console import bar
 from carving.errors import BadValue
 from carving.formats.documents import Document, Pair, flatten
 from carving.inference.answer import Answer

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 import typer
 
 from carving.cli.output import NotPrinted, errors
-from carving.console import visible
 from carving.distributed import LostRank
 from carving.errors import UserError
+from carving.validate import printable
 
 MISTAKE, BUG, CLOSED_PIPE = 2, 3, 141  # exit statuses; the last as of any program that a closed pipe ends
 # Advice in errors of the library, and how the command line words it.
@@ -71,7 +71,7 @@ def _failed(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     """What a person reads of an error that they can mend."""
-    message = visible(_advised(str(error)))
+    message = printable(_advised(str(error)))
     if _is_lack_of_memory(error) or (isinstance(error, MemoryError) and not message):
         return f"Not enough memory. {message}".rstrip()
     return message or type(error).__name__

@@ -5,15 +5,17 @@ import math
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path as FilePath
 from typing import TextIO
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
-from carving.console import SafeConsole, visible
+from carving.console import SafeConsole
 from carving.formats.typed import label_argument, value_json, value_text
 from carving.inference.answer import Answer
 from carving.memory import Memory
@@ -22,6 +24,7 @@ from carving.storage.atomic import NotFlushed
 from carving.storage.locks import NotLocked, Waiting
 from carving.storage.memoryfile import identity
 from carving.symbols.codec import Path
+from carving.validate import printable
 
 ENDLESS = 10_000  # columns: what is piped is not folded to the width of a terminal that nobody looks at
 
@@ -87,7 +90,7 @@ def _print(text: str) -> None:
 def escaped(text: str) -> str:
     """The text; what the terminal cannot show or must not get is escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
+    return printable(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def write_json(value: object) -> None:
@@ -147,3 +150,16 @@ def write_limited(lines: Sequence[str], limit: int, rest: str) -> None:
         write_line(line)
     if len(lines) > limit:
         write_line(f"and {len(lines) - limit:,} more {rest}")
+
+
+def number_table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
+    """A table of columns by their headers; all but the first hold numbers. A number that is cut off says another."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for place, (header, cells) in enumerate(columns.items()):
+        if place == 0:
+            table.add_column(header)
+        else:
+            table.add_column(header, justify="right", min_width=max(map(len, [header, *cells])))
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    return table

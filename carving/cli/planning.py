@@ -12,8 +12,7 @@ from rich.table import Table
 
 from carving.cli.locking import locked
 from carving.cli.options import Json, KeepPaths, Task, examples
-from carving.cli.output import screen, write_json, write_line
-from carving.console import number_table
+from carving.cli.output import number_table, screen, write_json, write_line
 from carving.errors import BadValue
 from carving.memory import Memory
 from carving.planner.plan import Plan, plans, plans_within

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from carving.console import visible
 from carving.lab.experiment import Experiment
 from carving.lab.rows import Row
 from carving.lab.summaries import Comparison, comparisons
 from carving.lab.tables import Table, comparison_table, panel_table, reasons_table, verdicts_table
+from carving.validate import printable
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _raised(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text in Markdown that shows it as it is, on one line: without tags, links, images and other markup."""
-    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(visible(text), quote=False))
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(printable(text), quote=False))
 
 
 def slug(text: str) -> str:
@@ -227,7 +227,7 @@ def _html(block: Block) -> str:
         case str(text):
             return f"<p>{_set(text)}</p>"
         case Quoted(text):
-            return f'<p class="made">{escape(visible(text))}</p>'
+            return f'<p class="made">{escape(printable(text))}</p>'
         case Heading(text, level, anchor):
             return f'<h{level} id="{escape(anchor)}">{escape(text)}</h{level}>'
         case Contents(headings):
@@ -244,13 +244,15 @@ def _html(block: Block) -> str:
 
 def _set(text: str) -> str:
     """A sentence of ours, set: names in backticks as code, powers raised."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _raised(escape(visible(text))))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _raised(escape(printable(text))))
 
 
 def _line(cells: Sequence[str], numbers: Sequence[bool], tag: str = "td") -> str:
     kinds = [' class="number"' if number else "" for number in numbers]
     return (
-        "<tr>" + "".join(f"<{tag}{k}>{escape(visible(c))}</{tag}>" for k, c in zip(kinds, cells, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(f"<{tag}{k}>{escape(printable(c))}</{tag}>" for k, c in zip(kinds, cells, strict=True))
+        + "</tr>"
     )
 
 

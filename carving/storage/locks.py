@@ -13,6 +13,8 @@ from pathlib import Path as FilePath
 
 from filelock import FileLock, Timeout
 
+from carving.validate import printable
+
 try:
     import fcntl
 except ImportError:  # Windows, where filelock has other means
@@ -42,7 +44,7 @@ class Waiting(UserWarning):
 
 def shown(text: object) -> str:
     """Return text for a message: in one line, shortened, with control characters escaped."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    plain = printable(text)
     return plain if len(plain) <= MAX_SHOWN else f"{plain[:MAX_SHOWN]}..."
 
 
