@@ -35,6 +35,7 @@ STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 NEW = "Store all pairs in a larger memory, Memory.for_pairs(pairs), or call grow(paths=...)."
+EXPECTED_TARGET = Target(EXPECTED_ACCURACY)  # of memories that were not planned
 
 
 def predicted_accuracy(
@@ -99,7 +100,7 @@ def falls_short(reader: Reader) -> bool:
         if within:
             return False
     now = predicted_of(reader)
-    return now is not None and (reader.target or Target(EXPECTED_ACCURACY)).missed_by(now)
+    return now is not None and (reader.target or EXPECTED_TARGET).missed_by(now)
 
 
 @contextmanager
@@ -147,7 +148,7 @@ class CapacityMonitor:
         if after.calibration is not None:
             self._check_noise(after, after.calibration)
             return
-        target, pairs, values = after.target or Target(EXPECTED_ACCURACY), after.load, len(after.vocabulary)
+        target, pairs, values = after.target or EXPECTED_TARGET, after.load, len(after.vocabulary)
         for most_pairs, most_values in (self.fits, (target.pairs, target.vocabulary)):
             if pairs <= most_pairs and values <= most_values:
                 return

@@ -178,8 +178,8 @@ class Reader:
         """
         if values is not None:
             return self.held_candidates(values)
-        is_held = self.codebook.holdable
-        return range(len(self.vocabulary)), self.codebook.ready(paths) if is_held else self.vocabulary.labels
+        held = self.codebook.holdable
+        return range(self.value_counts.size), self.codebook.ready(paths) if held else self.vocabulary.labels
 
     def held_candidates(self, values: Iterable[Value] | None) -> tuple[Sequence[int], Tensor]:
         """Return the rows of candidate values and their fillers."""

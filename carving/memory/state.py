@@ -98,6 +98,11 @@ class State:
         return self.value_counts.stored
 
     @property
+    def histogram(self) -> Histogram:
+        """How many pairs are held how strongly, as far as they were sampled."""
+        return self.sample.histogram(self.stored)
+
+    @property
     def pairs(self) -> int:
         """The number of pairs that were stored and not forgotten."""
         return round(self.stored)

@@ -121,7 +121,7 @@ class Change:
 
 def checked(change: Change) -> Reader:
     """Return the reader after a change; refuse weights that rounding would erase."""
-    after, levels = change.after(), levels_of(change.before.state)
+    after, levels = change.after(), levels_of(change.before)
     own = tuple((size, float(number)) for size, number in change.sizes.items() if size)
     if own and levels and len({size for size, _ in (*levels, *own)}) > 1:  # most often all weights are 1
         check_weights(after, [levels, own], change.before)
@@ -193,9 +193,9 @@ def _spread(reader: Reader, levels: Sequence[Levels]) -> tuple[float, float]:
     return (math.sqrt(energy / number), lightest) if number and levels else (0.0, 0.0)
 
 
-def levels_of(state: State) -> Levels:
+def levels_of(state: State | Reader) -> Levels:
     """Return the weights of the pairs, and how many have each; where they are not sampled, those of the values."""
-    histogram = state.sample.histogram(state.stored)
+    histogram = state.histogram
     if histogram.strengths or histogram.negative:
         return (*histogram.strengths, *histogram.negative)
     weights = state.counts[state.counts != 0].abs()
