@@ -36,6 +36,9 @@ def register(scheme: type[S]) -> type[S]:
 
     Raises:
         ValueError: Another scheme has this name, or the scheme has no name or no argument d.
+
+    >>> register(OSC) is OSC  # again: it is known already
+    True
     """
     if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
         raise BadType(f"scheme must be a subclass of carving.Scheme, got {scheme!r}.")
