@@ -70,23 +70,39 @@ def spans(sizes: NDArray[np.integer], room: int) -> Iterator[slice]:
         start = stop
 
 
-def collect(count: int, parts: Iterable[tuple[slice, Tensor]], dim: int = 0) -> Tensor:
-    """Return consecutive parts as one tensor of length `count` along a dimension: 0, or 1 of a matrix.
+def collect(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
+    """Return consecutive parts as one tensor of `count` rows.
 
     Each part is written to its place, so that parts are never held twice, unless a gradient passes through them.
     """
     whole: Tensor | None = None
     gathered: list[Tensor] = []
     for rows, part in parts:
-        if part.shape[dim] == count:
+        if len(part) == count:
             return part
         if tracked(part):
             gathered.append(part)
             continue
         if whole is None:
-            whole = part.new_empty(*part.shape[:dim], count, *part.shape[dim + 1 :])
-        whole[rows if dim == 0 else (slice(None), rows)] = part
-    return torch.cat(gathered, dim) if whole is None else whole
+            whole = part.new_empty(count, *part.shape[1:])
+        whole[rows] = part
+    return torch.cat(gathered) if whole is None else whole
+
+
+def collect_tiles(rows: int, columns: int, tiles: Iterable[tuple[slice, slice, Tensor]]) -> Tensor:
+    """Return tiles, row by row, as one matrix; see `collect`."""
+    whole: Tensor | None = None
+    strips: list[list[Tensor]] = []
+    for some, few, part in tiles:
+        if tracked(part):
+            if not few.start:
+                strips.append([])
+            strips[-1].append(part)
+            continue
+        if whole is None:
+            whole = part.new_empty(rows, columns)
+        whole[some, few] = part
+    return torch.cat([torch.cat(strip, 1) for strip in strips]) if whole is None else whole
 
 
 def tile(cost: Cost, room: int, contexts: int, candidates: int) -> tuple[int, int]:

@@ -129,7 +129,7 @@ def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
 
 def test_theory_tells_how_much_must_be_looked_at():
     memory, held = memory_of(values=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
-    scheme, state = memory.scheme, memory._state
+    scheme, state = memory.scheme, memory._reader
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = RecallCurve.of(2, scheme.k1, index.each, noise, 5_000)
@@ -203,9 +203,9 @@ def test_a_memory_asks_any_index_that_keeps_the_protocol(asked):
     paths = [path for path, _ in held]
     scanned = memory.recall_many(paths, recall_target=1)
     other: CandidateIndex = Scan(memory.scheme, memory.vocabulary)
-    memory._codebook.keep_index(other)
+    memory._reader.codebook.keep_index(other)
     again = memory.recall_many(paths, recall_target=0.999)
-    assert memory._codebook.index() is other
+    assert memory._reader.codebook.index() is other
     assert [one.value for one in again] == [one.value for one in scanned]
     assert [one.probability for one in again] == pytest.approx([one.probability for one in scanned], abs=1e-5)
 
@@ -274,14 +274,17 @@ def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monke
     back = Memory.load(file)
     with monkeypatch.context() as patch:
         patch.setattr("carving.index.buckets.draw_candidates", None)  # nothing is made anew
-        assert back._codebook.index()
+        assert back._reader.codebook.index()
         assert str(tmp_path / "m.safetensors.index") in Path("/proc/self/maps").read_text()
         assert [back.recall(*path, recall_target=0.99).value for path, _ in held] == [value for _, value in held]
     back.store([(("new",), "a new word")])
     assert back.recall("new", recall_target=0.99).value == "a new word"
-    assert [len(segment) for segment in back._codebook.index().segments] == [2_000, 1]
+    assert [len(segment) for segment in back._reader.codebook.index().segments] == [2_000, 1]
     back.save(file, index=True)
-    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").value == "a new word"
+    assert (
+        len(Memory.load(file)._reader.codebook.index()) == 2_001
+        and Memory.load(file).recall("new").value == "a new word"
+    )
 
 
 def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_path):

@@ -31,7 +31,7 @@ from carving.errors import BadValue
 from carving.memory import Memory
 from carving.memory.capacity import collected
 from carving.memory.opened import Opened, open_memory
-from carving.memory.query import check_indexable
+from carving.memory.storage import check_indexable
 from carving.schemes import make
 from carving.storage.memoryfile import identity, precision
 from carving.storage.tensorfile import check_replaceable
@@ -105,15 +105,17 @@ def rewritten(
     if not memory.exists() and new.compact is None and (index or new.dictionary) and new.like is None:
         new = replace(new, compact=True)  # which both are of
     held = existing_memory(memory, new, group) if memory.exists() else new_memory(sources, new, group)
+    if group is not None:
+        held = held.distributed(group)
     if index:
-        check_indexable(held._state, None)
+        check_indexable(held._reader, None)
     ranks.agreed(lambda: check_replaceable(memory, "memory", None))
     before = held.predicted_accuracy()
     with bar(errors, "storing", None) as advance, collected():  # nothing is written before all of it is read
-        stored = held.store(samples.watch(sources), group=group, on_progress=advance)
+        stored = held.store(samples.watch(sources), on_progress=advance)
     full = Fullness.of(before, held)
     full.check(memory, force)
-    held.save(memory, precision(memory, held.tensor), index=index, group=group)
+    held.save(memory, precision(memory, held.tensor), index=index)
     return Stored(stored=stored, scheme=held.scheme, pairs=held.pairs, values=len(held.vocabulary), full=full)
 
 
