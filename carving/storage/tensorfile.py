@@ -77,7 +77,7 @@ def refusing_damage(path: Place, error: type[BadFile] = BadFile, way_out: str = 
     except BadFile:
         raise
     except UnknownScheme as problem:
-        raise UnknownScheme(f"{shown(path)} has a scheme that is not registered. {problem}") from None
+        raise UnknownScheme(f"{shown(path)} has a scheme that is not registered. {shown(problem)}") from None
     except (NotWhole, UserError) as problem:
         raise error(f"{shown(path)} is corrupt ({shown(problem)}). {way_out}") from None
 
