@@ -8,7 +8,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from types import MethodType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,23 +21,58 @@ from carving.schemes import algebra
 from carving.schemes.algebra import Space
 from carving.schemes.architectures import Architecture, Operation
 from carving.schemes.base import C, ContextsOrPaths, Facts, Scheme, in_rows
-from carving.tensors import as_reals, chosen
+from carving.tensors import as_reals, chosen, transformed
 from carving.validate import check_integer, check_tensor
 
-
-def absent(verb: str, reason: str) -> Callable[..., NoReturn]:
-    """Return a method for an operation that the scheme lacks: it raises, with the reason and an alternative."""
-
-    def refuse(scheme: Any, *given: object, **named: object) -> NoReturn:
-        raise NotImplementedError(f"{scheme.name} has no {verb}: {reason}.")
-
-    refuse.__doc__ = f"Not available: {reason}."
-    return refuse
+T = TypeVar("T")
 
 
-PATHS = "contexts are not vectors"
+class OptionalVerb:
+    """An operation that not every scheme has: elsewhere `hasattr` is False, and getting it raises AttributeError.
+
+    Args:
+        hint: Why the scheme lacks it and what to do instead, for the message.
+        method: The operation, where the row of the table of architectures has an entry of its name; None: never.
+    """
+
+    def __init__(self, hint: str, method: Callable[..., Any] | None = None) -> None:
+        self.hint, self.method, self.__doc__ = hint, method, method and method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, scheme: Any, owner: Any = None) -> Callable[..., Tensor]:
+        if self.method is not None and scheme is None:
+            return self.method
+        if self.method is not None and getattr(scheme.row, self.name) is not None:
+            return MethodType(self.method, scheme)
+        raise AttributeError(f"{(scheme or owner).name} has no {self.name}: {self.hint}.", name=self.name, obj=scheme)
+
+
+def where_present(hint: str) -> Callable[[Callable[..., Any]], OptionalVerb]:
+    """Decorate a method of architectures whose row has an entry of its name."""
+    return partial(OptionalVerb, hint)
+
+
+def lacks(**hints: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a class of schemes that lack operations, each with a hint."""
+
+    def without(scheme: type[T]) -> type[T]:
+        for name, hint in hints.items():
+            verb = OptionalVerb(hint)
+            verb.__set_name__(scheme, name)
+            setattr(scheme, name, verb)
+        return scheme
+
+    return without
+
+
 REAL = "its numbers are real. Use similarity or cosine_similarity"
 MIXED = "its fillers cannot be mixed component by component. Use encodings.Level to blend two of them"
+QUANTIZED = "memories are quantized as a whole. Use Memory.quantize(bits=...)"
+OF_ATOMS = dict(
+    hamming_similarity=REAL, randsel=MIXED, multirandsel=MIXED, hard_quantize=QUANTIZED, soft_quantize=QUANTIZED
+)
 
 
 class Verbs(ABC):
@@ -75,17 +112,11 @@ class Verbs(ABC):
         """Return x bound with a role, unchecked; x may have some of the coordinates where each is bound by itself."""
         return self._act(x, role, self.row.bind_atoms, self.row.bind)
 
+    @where_present("its binding cannot be undone. Use score or top, which bind the candidates and compare")
     def unbind(self, x: Tensor, role: Tensor) -> Tensor:
-        """Return x with a role unbound: exact where `facts.exact` is True, else approximate.
-
-        Raises:
-            NotImplementedError: The architecture has no unbinding.
-        """
-        if self.row.unbind is None:
-            raise NotImplementedError(
-                f"{self.name} has no unbinding. Use `score` or `top`, which bind the candidates and compare."
-            )
+        """Return x with a role unbound: exact where `facts.exact` is True, else approximate."""
         self._own(x, role)
+        assert self.row.unbind is not None
         return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
 
     def _act(self, x: Tensor, role: Tensor, on_atoms: Operation | None, on_pictures: Operation) -> Tensor:
@@ -150,15 +181,11 @@ class Verbs(ABC):
             wanted = ", ".join(map(str, self.facts.filler_shape))
             raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= 1, got {tuple(vectors.shape)}")
 
+    @where_present("none of its roles undoes another. Use unbind(x, role), where there is one")
     def inverse(self, role: Tensor) -> Tensor:
-        """Return the inverse of a role: bind(x, inverse(role)) equals unbind(x, role).
-
-        Raises:
-            NotImplementedError: The architecture has no inverse roles.
-        """
-        if self.row.inverse is None:
-            raise NotImplementedError(f"{self.name} has no inverse roles{self.row.no_inverse}")
+        """Return the inverse of a role: bind(x, inverse(role)) equals unbind(x, role)."""
         self._own(role)
+        assert self.row.inverse is not None
         return self.row.inverse(self.space, role)
 
     def negative(self, x: Tensor) -> Tensor:
@@ -253,7 +280,7 @@ class Verbs(ABC):
         """Return a sum after `change`; ties are broken by a hash of seed, coordinate and sum, or by the generator."""
         assert change is not None  # a row that does not settle says what is normal
         lot: Tensor | None = None
-        asked = change is algebra.to_signs and not torch.compiler.is_compiling()  # a compiled graph cannot branch
+        asked = change is algebra.to_signs and not transformed()  # a transformed graph cannot branch
         if asked and bool((signs := total.sign()).all()):
             return signs  # nothing ties
         if generator is not None:
@@ -268,14 +295,10 @@ class Verbs(ABC):
         picture = self.row.segmented and not _is_discrete(x)
         return x.roll(shifts, dims=-len(self.facts.memory_shape if picture else self.facts.filler_shape))
 
+    @where_present("none of its roles leaves every filler unchanged")
     def identity(self) -> Tensor:
-        """Return the role that leaves every filler unchanged.
-
-        Raises:
-            NotImplementedError: The architecture has no such role.
-        """
-        if self.row.identity is None:
-            raise NotImplementedError(f"{self.name} has no identity: none of its roles leaves every filler unchanged")
+        """Return the role that leaves every filler unchanged."""
+        assert self.row.identity is not None
         return self.row.identity(self.space).to(self.device)
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
@@ -413,6 +436,12 @@ def _checked(generator: torch.Generator | None) -> torch.Generator:
     return generator
 
 
+@lacks(
+    inverse="a role adds a mode, and no role removes one. Use unbind(x, role)",
+    identity="every role adds a mode. Roles of unit norm preserve norms",
+    cross_product="binding is bilinear. Use bind(bundle(x), bundle(others))",
+    **OF_ATOMS,
+)
 class TensorVerbs:
     """Binding by outer products, unbinding by contraction."""
 
@@ -527,19 +556,6 @@ class TensorVerbs:
         self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
 
-    inverse = absent("inverse", "a role adds a mode, and no role removes one. Use unbind(x, role)")
-    identity = absent("identity", "every role adds a mode. Roles of unit norm preserve norms")
-    cross_product = absent("cross_product", "binding is bilinear. Use bind(bundle(x), bundle(others))")
-    hamming_similarity = absent("hamming_similarity", REAL)
-    hard_quantize = absent(
-        "hard_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
-    )
-    soft_quantize = absent(
-        "soft_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
-    )
-    randsel = absent("randsel", MIXED)
-    multirandsel = absent("multirandsel", MIXED)
-
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Return x with the last mode rolled by `shifts`; `permute(x, -shifts)` is the inverse."""
         self._check_modes(x, 1)
@@ -569,6 +585,14 @@ class TensorVerbs:
         return scaled(x.flatten(-len(one))) @ scaled(others.flatten(1)).mT
 
 
+@lacks(
+    permute="the order of roles counts in every path. Put the position into the path: (position, role)",
+    inverse="contexts are not vectors. Use unbind(memory, contexts)",
+    identity="every context keeps only a part of the space",
+    multibind="contexts are not vectors. Use a path of several roles, which is one context: (role, role, ...)",
+    cross_product="contexts are not vectors. Write every pair with trace(contexts, fillers)",
+    **OF_ATOMS,
+)
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ContextVerbs(Scheme[C]):
     """Binding operations of schemes whose roles are contexts; a bound filler has the shape of a memory."""
@@ -662,16 +686,3 @@ class ContextVerbs(Scheme[C]):
             wanted = ", ".join(map(str, shape))
             raise BadValue(f"memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
         return -1 - len(shape)
-
-    permute = absent(
-        "permute", "the order of roles counts in every path. Put the position into the path: (position, role)"
-    )
-    inverse = absent("inverse", f"{PATHS}. Use unbind(memory, contexts)")
-    identity = absent("identity", "every context keeps only a part of the space")
-    multibind = absent("multibind", f"{PATHS}. Use a path of several roles, which is one context: (role, role, ...)")
-    cross_product = absent("cross_product", f"{PATHS}. Write every pair with trace(contexts, fillers)")
-    hamming_similarity = absent("hamming_similarity", REAL)
-    randsel = absent("randsel", MIXED)
-    multirandsel = absent("multirandsel", MIXED)
-    hard_quantize = absent("hard_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")
-    soft_quantize = absent("soft_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")

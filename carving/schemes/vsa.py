@@ -59,6 +59,7 @@ class VSA(Verbs, Scheme[Roles]):
     1
     """
 
+    derived = OPTIONS
     name: str  # type: ignore[misc]  # that of the architecture
     d: int
     _: KW_ONLY

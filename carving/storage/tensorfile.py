@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.errors import BadValue, UserError
+from carving.errors import BadValue, UnknownScheme, UserError
 from carving.storage.atomic import write_atomically
 from carving.storage.locks import Place, check_target, locked, reworded, shown
 from carving.tensors import lasting
@@ -76,6 +76,8 @@ def refusing_damage(path: Place, error: type[BadFile] = BadFile, way_out: str = 
         yield
     except BadFile:
         raise
+    except UnknownScheme as problem:
+        raise UnknownScheme(f"{shown(path)} has a scheme that is not registered. {problem}") from None
     except (NotWhole, UserError) as problem:
         raise error(f"{shown(path)} is corrupt ({shown(problem)}). {way_out}") from None
 
