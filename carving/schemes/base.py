@@ -650,11 +650,11 @@ class Scheme(ABC, Generic[C]):
     def evidence(
         self, cores: Tensor, contexts: C, candidates: CandidatesOrFillers
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return `inner`, `energy` and `directional_noise` of candidates, which are validated once."""
+        """Return `inner`, `energy` and `directional_noise` of candidates, for cores (n, *core_shape) of `adjoint`."""
         given = as_candidates(self.facts, candidates, contexts.shape)
         energy = self._energy(contexts, given)
         noise = self._directional_noise(cores, contexts, given, energy)
-        return match_in_tiles(self, self._inner, cores, contexts, given), energy, noise
+        return match_tiles(self, self._inner, cores, contexts, given), energy, noise
 
     @final
     def expected_core(self, weights: Tensor, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
@@ -773,15 +773,25 @@ def match_in_tiles(
         flat_contexts = None if own is None else own.expand(*lead).reshape(-1)
         flat_cores = cores.expand(*lead, *facts.core_shape).flatten(0, len(lead) - 1)
         return match_in_tiles(scheme, matches, flat_cores, flat_contexts, flat).unflatten(0, lead)
-    given = as_candidates(facts, candidates, (count,))
-    total = len(given)
-    rows, columns = tile(facts.cost, scheme.room, count, total)
-    if rows >= count and columns >= total:
-        return matches(cores, cast(C, own), given)
+    return match_tiles(scheme, matches, cores, own, as_candidates(facts, candidates, (count,)))
 
-    parts = ((some, cast(C, None if own is None else own[some])) for some in slices(count, rows))
+
+def match_tiles(
+    scheme: Scheme[C],
+    matches: Callable[[Tensor, C, Candidates], Tensor],
+    cores: Tensor,
+    contexts: C | None,
+    candidates: Candidates,
+) -> Tensor:
+    """Return the scores that `matches` gives of validated cores (n, *core_shape), tile by tile."""
+    count, total = len(cores), len(candidates)
+    rows, columns = tile(scheme.facts.cost, scheme.room, count, total)
+    if rows >= count and columns >= total:
+        return matches(cores, cast(C, contexts), candidates)
+
+    parts = ((some, cast(C, None if contexts is None else contexts[some])) for some in slices(count, rows))
     tiles = (
-        (some, few, matches(cores[some], part, given[few] if given.shared else given[some, few]))
+        (some, few, matches(cores[some], part, candidates[few] if candidates.shared else candidates[some, few]))
         for some, part in parts
         for few in slices(total, columns)
     )
