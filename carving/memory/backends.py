@@ -36,10 +36,10 @@ from carving.memory.update import (
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed
-from carving.storage.journal import Entry, Record
+from carving.storage.journal import Entry, Record, journal_path
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.locks import Place, shown
-from carving.storage.tensorfile import check_replaceable
+from carving.storage.tensorfile import check_replaceable, refusing_damage
 from carving.symbols.paths import Paths
 
 T = TypeVar("T")
@@ -320,7 +320,8 @@ class FileBacked(Backend):
         if version is None:
             self.now = self._loaded()
         elif version.records:
-            reader = replayed(now.reader, version.records, bind=False)
+            with refusing_damage(journal_path(self.file.path)):
+                reader = replayed(now.reader, version.records, bind=False)
             self.now = now.counting(reader, version.records, version)
         else:
             self.now = now._replace(version=version)
