@@ -16,7 +16,7 @@ from carving.tensors import inverse_norm
 from carving.tiling import rows_within, slices
 from carving.validate import check_tensor, show_bytes
 
-LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
+MAX_FILLER_BYTES = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
 FEW = 4  # questions that are answered faster without codes of all fillers
 
 
@@ -36,7 +36,7 @@ class Codebook:
     def holdable(self) -> bool:
         """Whether the fillers of the whole vocabulary may be held."""
         size = math.prod(self.scheme.facts.filler_shape) * self.scheme.dtype.itemsize
-        return self.trained is not None or len(self.vocabulary) * size <= LARGEST
+        return self.trained is not None or len(self.vocabulary) * size <= MAX_FILLER_BYTES
 
     def all(self) -> Tensor:
         """Return the fillers of the whole vocabulary, kept from query to query; refuse those that take too much memory.
@@ -48,7 +48,7 @@ class Codebook:
         if len(fillers) < len(self.vocabulary):
             if not self.holdable:
                 raise BadValue(
-                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
+                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(MAX_FILLER_BYTES)}. Use "
                     "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
                 )
             missing = self.vocabulary.names(len(fillers))
