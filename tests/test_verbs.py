@@ -274,9 +274,9 @@ def test_only_the_like_is_compared_and_mixed(generator):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: OSC(12).normalize(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
-        (lambda: OSC(12).negative(torch.zeros(5)), r"must have shape \(\*, 12, 12\)"),
-        (lambda: OSC(12).similarity(torch.zeros(3, 3), torch.zeros(2, 12, 12)), r"must have shape \(\*, 12, 12\)"),
+        (lambda: OSC(12).normalize(torch.zeros(5)), r"must have shape \(12, 12\)"),
+        (lambda: OSC(12).negative(torch.zeros(5)), r"must have shape \(12, 12\)"),
+        (lambda: OSC(12).similarity(torch.zeros(3, 3), torch.zeros(2, 12, 12)), r"must have shape \(12, 12\)"),
         (lambda: OSC(12).cosine_similarity(torch.zeros(12, 12), torch.zeros(12, 12)), "for one memory"),
         (lambda: OSC(12).dot_similarity(torch.zeros(12, 12), torch.zeros(2, 2, 12, 12)), "for one memory"),
         (lambda: TPR(8).normalize(torch.zeros(3, 5)), r"have shape \(\*, 8\)"),
