@@ -132,7 +132,7 @@ class Codebook:
         return fillers
 
     def check_levels(self, values: Sequence[Value], names: Sequence[bytes]) -> None:
-        """Refuse numbers without a filler if fillers of numbers were trained: a drawn filler would be unlike all others."""
+        """Refuse numbers without a filler if fillers of numbers were trained: a drawn one is unlike all others."""
         if self.trained is None:
             return
         missing = [place for place, row in enumerate(self.vocabulary.rows_of(names)) if row < 0]
