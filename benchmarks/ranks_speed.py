@@ -39,9 +39,8 @@ EXCHANGES = 0.1  # of the time, at most
 
 
 def storing(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
-    memory = Memory(OSC(d=80, p=3))
-    group = ranks if ranks.size > 1 else None
-    return lambda: memory.store(formats.shared([given.folder / "graph.tsv"], ranks), group=group)
+    memory = Memory(OSC(d=80, p=3)).distributed(ranks)
+    return lambda: memory.store(formats.shared([given.folder / "graph.tsv"], ranks))
 
 
 def decoding(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
@@ -52,7 +51,7 @@ def decoding(ranks: Ranks, given: argparse.Namespace) -> Callable[[], object]:
     paths = [path for path, _ in pairs]
 
     def run() -> None:
-        answers = memory.decode(paths, group=ranks if ranks.size > 1 else None)
+        answers = memory.distributed(ranks).decode(paths)
         assert answers.converged, "the memory is too full"
 
     return run

@@ -14,20 +14,20 @@ PATIENCE = 1.0  # seconds before a bar appears
 
 
 class SafeConsole(Console):
-    """A console whose strings steer nothing: files, labels and names of others may be within them."""
+    """A console that escapes control characters in strings, which may hold labels and file names of others."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as any console does."""
+        """Print objects, strings escaped."""
         super().print(*(printable(each, keep="\n") if isinstance(each, str) else each for each in objects), **options)
 
     def on_broken_pipe(self) -> None:
-        """Let the caller know; rich would end the process with exit status 1, which has a meaning of its own here."""
+        """Raise BrokenPipeError; rich would exit with status 1, which has a meaning of its own here."""
         raise BrokenPipeError
 
 
 @contextmanager
 def bar(console: Console, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A function to call with how much more is done, and a bar that shows it."""
+    """Show a progress bar; yields a function to call with each amount of work done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     display = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = display.add_task(what, total=total)

@@ -1,4 +1,4 @@
-"""What scikit-learn's classifiers are based on; where it is not installed, a base that says so when one is made."""
+"""The base class of classifiers for scikit-learn, which need not be installed to import this module."""
 
 from typing import Self
 
@@ -9,14 +9,14 @@ try:
 except MissingExtra:
 
     class Estimator:
-        """Stands in for scikit-learn, so that everything can be imported without it."""
+        """Stand-in without scikit-learn: creating an instance raises an error that names the extra."""
 
         def __new__(cls, *arguments: object, **options: object) -> Self:
-            """Say what to install."""
+            """Raise MissingExtra."""
             load("sklearn.base")
             return super().__new__(cls)
 
 else:
 
     class Estimator(base.ClassifierMixin, base.BaseEstimator):  # type: ignore[no-redef, misc, name-defined]
-        """A classifier as scikit-learn knows it."""
+        """Base class of classifiers with scikit-learn's interface."""

@@ -33,7 +33,7 @@ def _prefix(purpose: str, seed: int) -> bytes:
 
 
 def bits(names: Iterable[bytes], words: int, *, seed: int, purpose: str) -> Bits:
-    """For each name (canonical bytes), `words` random 64-bit words: by name, seed and purpose alone."""
+    """Return `words` random 64-bit words for each name (canonical bytes), from name, seed and purpose alone."""
     start, digests = hashlib.sha256(_prefix(purpose, seed), usedforsecurity=False).copy, []
     for name in names:  # behind the prefix, which is hashed once
         digest = start()
@@ -53,7 +53,7 @@ MANY_BLOCKS = 2**14  # of four words that are made together: their arrays stay i
 
 
 class _Generator(threading.local):
-    """One whose state is set anew for each key, since making one takes longer than drawing; each thread has its own."""
+    """NumPy's generator of this thread; setting its state for each key is faster than creating one."""
 
     def __init__(self) -> None:
         self.philox = np.random.Philox(key=0)
@@ -66,7 +66,7 @@ _GENERATOR = _Generator()
 
 
 def _philox(keys: Bits, words: int) -> Bits:
-    """The first `words` words under each 128-bit key (n, 2), counting from zero."""
+    """Return the first `words` words of each 128-bit key (n, 2), counting from zero."""
     philox, inner, state = _GENERATOR.philox, _GENERATOR.inner, _GENERATOR.state
     draw, drawn = philox.random_raw, []
     for key in keys.tolist():
@@ -77,7 +77,7 @@ def _philox(keys: Bits, words: int) -> Bits:
 
 
 def _philox_together(keys: Bits, words: int) -> Bits:
-    """The same, all keys in each step."""
+    """Return the words of `_philox` by array operations over all keys."""
     blocks = _blocks(words)
     key0, key1 = keys[:, :1], keys[:, 1:]
     # The first of the ten rounds, of the counters (1, 0, 0, 0), (2, 0, 0, 0), ...: NumPy counts before it draws.
@@ -105,7 +105,7 @@ HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def _products(x: Bits, factor: np.uint64) -> tuple[Bits, Bits]:
-    """The high and the low words of products, from halves so that nothing overflows."""
+    """Return the high and the low words of products, from halves so that nothing overflows."""
     above, below = factor >> HALF, factor & LOW
     low, high = x & LOW, x >> HALF
     carry = low * below
@@ -126,7 +126,7 @@ MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))  # shifts
 
 
 def mixed(numbers: Tensor, key: int) -> Tensor:
-    """64 random bits for each number (int64) under a key, by splitmix64: the same on every machine and device.
+    """Return 64 random bits for each number (int64) and a key, by splitmix64, equal on every machine and device.
 
     It has no names to hash and no stream to follow, and takes a hundredth of the time of `bits`.
     """
@@ -138,19 +138,19 @@ def mixed(numbers: Tensor, key: int) -> Tensor:
 
 
 def _signed(word: int) -> int:
-    """An unsigned word as torch holds it."""
+    """Return an unsigned word as a signed one, which torch has."""
     return (word + 2**63) % 2**64 - 2**63
 
 
 def bits_from(generator: torch.Generator, count: int, words: int) -> Bits:
-    """Random words of a torch generator, for experiments: `count` rows that no label names."""
+    """Return `count` rows of random words from a torch generator, for experiments."""
     low, high = -(2**63), 2**63 - 1
     drawn = torch.randint(low, high, (count, words), generator=generator, device=generator.device)
     return drawn.cpu().numpy().view(np.uint64)
 
 
 def rows_in_cache(words: int) -> int:
-    """How many rows of so many words to draw at a time: a mebibyte of bits, which the cache holds while it is used."""
+    """Return how many rows of `words` words to draw at a time: a mebibyte of bits, which fits the cache."""
     return max(1, 2**17 // words)
 
 
@@ -159,12 +159,12 @@ def rows_in_cache(words: int) -> int:
 
 
 def words_for_normals(count: int) -> int:
-    """How many words `count` normals take: two from each."""
+    """Return the number of words for `count` normals: two from each word."""
     return -(-count // 2)
 
 
 def normals(words: Bits) -> Tensor:
-    """Two standard normals from each word (Box-Muller on its two halves), in float64."""
+    """Return two standard normals from each word (Box-Muller on its two halves), in float64."""
     halves = torch.from_numpy(np.ascontiguousarray(words, dtype="<u8").view("<i4")).unflatten(-1, (-1, 2))
     radius, angle = halves[..., 0].to(torch.float64), halves[..., 1].to(torch.float64)
     for uniform in (radius, angle):
@@ -177,29 +177,29 @@ def normals(words: Bits) -> Tensor:
 
 
 def uniforms(words: Bits) -> Tensor:
-    """One number of [0, 1) from each word, with 53 random bits, in float64."""
+    """Return one number in [0, 1) from each word, with 53 random bits, in float64."""
     return torch.from_numpy((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 def first_signs(words: Bits) -> Tensor:
-    """One sign, -1 or 1, from each row: the lowest bit of its first word, as `signs` has it, in float64."""
+    """Return one sign, -1 or 1, from each row: the lowest bit of its first word, in float64."""
     return torch.from_numpy(1.0 - 2.0 * (words[:, 0] & np.uint64(1)))
 
 
 def words_for_signs(count: int) -> int:
-    """How many words `count` signs take: 64 from each."""
+    """Return the number of words for `count` signs: 64 from each word."""
     return -(-count // 64)
 
 
 def signs(words: Bits, count: int) -> Tensor:
-    """The first `count` signs, -1 or 1, as int8: the words' bits from the lowest up."""
+    """Return the first `count` signs, -1 or 1, as int8: the words' bits from the lowest up."""
     octets = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
     flags = np.unpackbits(octets, axis=-1, count=count, bitorder="little")
     return torch.from_numpy(1 - 2 * flags.astype(np.int8))
 
 
 def integers(words: Bits, below: int) -> Tensor:
-    """One integer of 0 .. below-1 from each word, uniform but for 2^-32, as int64."""
+    """Return one integer in 0 .. below - 1 from each word, uniform up to 2^-32, as int64."""
     if not 1 <= below <= 2**32:
         raise BadValue(f"below must be between 1 and 2^32, got {below}. Draw larger integers in two parts.")
     # floor(word * below / 2^64), from the word's halves so that nothing overflows
@@ -211,7 +211,7 @@ def integers(words: Bits, below: int) -> Tensor:
 def bases(
     names: Sequence[bytes], shape: tuple[int, ...], *, seed: int, purpose: str, dtype: torch.dtype
 ) -> tuple[Tensor, Bits]:
-    """For each name orthonormal rows (n, *shape), the Gram-Schmidt of normals, and one word (n, 1) for other uses."""
+    """Return orthonormal rows (n, *shape) of each name, by Gram-Schmidt, and one word (n, 1) for other uses."""
     numbers = math.prod(shape)
     words = words_for_normals(numbers)
     rows_of_all = torch.empty(len(names), *shape, dtype=dtype, device="cpu")

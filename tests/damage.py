@@ -105,7 +105,7 @@ def indexed(number: int) -> Memory:
 def write_index(file: Path, number: int) -> None:
     """The index of one of two memories, in a file of its own."""
     memory = indexed(number)
-    index_file.write_index(file, memory._codebook.index(), memory.vocabulary, force=True)
+    index_file.write_index(file, memory._reader.codebook.index(), memory.vocabulary, force=True)
     Path(index_file.index_path(file)).replace(file)
 
 

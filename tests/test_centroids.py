@@ -18,7 +18,7 @@ from carving import OSC, SCHEMES, TPR, VSA
 from carving.encodings import Level, Record, random
 from carving.hdc import CentroidClassifier, encoders
 from carving.hdc.centroids import RIDGES, ridge
-from carving.hdc.encoders import Leveled, Tabled
+from carving.hdc.encoders import LevelMemory, LevelRecord
 from carving.lab.measures.classification import LEVELS, plain, their_encoder
 from carving.schemes import CliffordOSC
 from carving.schemes.architectures import ARCHITECTURES
@@ -79,7 +79,7 @@ def test_levels_in_contexts_are_traces():
     scheme, paths = OSC(12, p=2), [("a",), ("b",), ("c",)]
     levels = Level(scheme, 0, 4, label="x")(torch.arange(5))
     slow = [scheme.trace(paths, levels[torch.tensor(row)]).flatten() for row in ([0, 4, 2], [1, 1, 3])]
-    fast = Tabled(scheme, levels, paths)(torch.tensor([[0, 4, 2], [1, 1, 3]]))
+    fast = LevelMemory(scheme, levels, paths)(torch.tensor([[0, 4, 2], [1, 1, 3]]))
     assert torch.allclose(fast, torch.stack(slow), atol=1e-5)
 
 
@@ -108,10 +108,10 @@ def test_bound_levels_are_summed_as_records_are(name, generator, monkeypatch):
     numbers = torch.randint(5, (7, 6), generator=generator)
     levels = Level(vsa, 0, 4, label="x")
     record = Record(vsa, 6, levels, label="y")
-    fast = Leveled(vsa, levels(torch.arange(5)), record.roles)
+    fast = LevelRecord(vsa, levels(torch.arange(5)), record.roles)
     slow = vsa.picture(record(numbers))
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
-    monkeypatch.setattr("carving.hdc.encoders.TABLE", 2 * 5 * vsa.facts.memory_scalars)
+    monkeypatch.setattr("carving.hdc.encoders.MAX_TABLE_NUMBERS", 2 * 5 * vsa.facts.memory_scalars)
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
 
 
@@ -190,7 +190,7 @@ def test_least_squares_of_many_points_are_those_of_few(d):
     assert np.allclose(found.weights, theirs.coef_, atol=1e-6)
     rows = np.arange(150) != 7
     without = Ridge(theirs.alpha_, fit_intercept=False).fit(encoded.numpy()[rows], wanted[rows])
-    assert np.allclose(found.foretold[7], without.predict(encoded.numpy()[7:8])[0], atol=1e-5)
+    assert np.allclose(found.predicted[7], without.predict(encoded.numpy()[7:8])[0], atol=1e-5)
 
 
 @pytest.mark.parametrize(

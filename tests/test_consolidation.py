@@ -68,15 +68,15 @@ def test_a_memory_that_answers_already_stays_a_sum():
     memory = of(scheme=OSC(200, 2))
     tensor = memory.tensor
     outcome = memory.consolidate(PAIRS)
-    assert outcome and outcome.evaluations == 0 and not memory.is_consolidated and memory.tensor is tensor
+    assert outcome and outcome.evaluations == 0 and not memory.is_consolidated and torch.equal(memory.tensor, tensor)
 
 
 def test_where_solving_is_no_better_the_memory_stays_as_it_was():
     memory = of(scheme=OSC(8, 2, 2, compact=True))
-    state = memory._state
+    state = memory._reader
     outcome = memory.consolidate(PAIRS)
     assert outcome.after >= outcome.before and not outcome
-    assert memory._state is state or named(memory) > outcome.before
+    assert memory._reader is state or named(memory) > outcome.before
 
 
 @pytest.mark.parametrize("name", ["TPR", "HRR", "FHRR", "HLB", "MAP-I", "VTB", "MBAT", "GHRR"])
@@ -97,10 +97,10 @@ def test_kept_paths_are_decoded_together_first():
 
 def test_what_cannot_be_decoded_is_not_consolidated():
     memory = of(scheme=OSC(12, 2, 3, compact=True), keep_paths=True)
-    state = memory._state
+    state = memory._reader
     with pytest.raises(BadValue, match="could not be decoded"):
         memory.consolidate()
-    assert memory._state is state
+    assert memory._reader is state
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_what_cannot_be_decoded_is_not_consolidated():
 )
 def test_contradicting_and_strange_pairs_are_refused(pairs, way_out):
     memory = of(keep_paths=True)
-    state = memory._state
+    state = memory._reader
     with pytest.raises(BadValue, match=way_out):
         memory.consolidate(pairs)
-    assert memory._state is state
+    assert memory._reader is state
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_contradicting_and_strange_pairs_are_refused(pairs, way_out):
 )
 def test_wishes_that_cannot_be_are_refused(wrong, kind):
     memory = of()
-    state = memory._state
+    state = memory._reader
     with pytest.raises(kind):
         memory.consolidate(PAIRS, **wrong)
-    assert memory._state is state
+    assert memory._reader is state
 
 
 def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
@@ -144,26 +144,26 @@ def test_memories_that_settle_or_are_empty_or_not_finite_are_refused():
     with pytest.raises(BadValue, match="memory is empty"):
         Memory(OSC(20)).consolidate(PAIRS)
     memory = of()
-    memory.tensor.fill_(torch.inf)
+    memory._reader.tensor.fill_(torch.inf)
     with pytest.raises(BadValue, match="finite"):
         memory.consolidate(PAIRS)
 
 
 def test_an_interrupt_leaves_the_memory_as_it_was():
     memory = of()
-    state, tensor = memory._state, memory.tensor.clone()
+    state, tensor = memory._reader, memory.tensor.clone()
 
     def interrupt(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         memory.consolidate(PAIRS, on_progress=interrupt)
-    assert memory._state is state and torch.equal(memory.tensor, tensor)
+    assert memory._reader is state and torch.equal(memory.tensor, tensor)
 
 
 def test_an_error_while_fitting_leaves_the_memory_as_it_was(monkeypatch):
     memory = of()
-    state = memory._state
+    state = memory._reader
 
     def fail(*_):
         raise RuntimeError("no fit")
@@ -171,7 +171,7 @@ def test_an_error_while_fitting_leaves_the_memory_as_it_was(monkeypatch):
     monkeypatch.setattr(consolidation, "fit_levels", fail)
     with pytest.raises(RuntimeError):
         memory.consolidate(PAIRS)
-    assert memory._state is state
+    assert memory._reader is state
 
 
 MANY = [((i,), i) for i in range(2000)]
@@ -253,11 +253,11 @@ def test_what_is_stored_later_is_said_to_blur_what_was_consolidated(solved):
 
 def test_nothing_is_forgotten_and_nothing_asked_together(solved):
     memory = solved.to()
-    state = memory._state
+    state = memory._reader
     for attempt in (lambda: memory.forget(PAIRS[:1]), memory.decode, lambda: memory.verify(PAIRS, joint=True)):
         with pytest.raises(BadValue, match=r"no longer the sum of its pairs\. .*Memory.like"):
             attempt()
-    assert memory._state is state and not Memory.like(memory).is_consolidated
+    assert memory._reader is state and not Memory.like(memory).is_consolidated
 
 
 def test_a_sum_is_added_as_noise_and_two_solved_ones_are_refused(solved):
@@ -289,7 +289,7 @@ def test_copies_and_files_stay_consolidated(solved, tmp_path):
     file = tmp_path / "memory.safetensors"
     solved.save(file)
     for copy in (Memory.load(file), pickle.loads(pickle.dumps(solved)), solved.to(dtype=torch.float64)):
-        assert copy.is_consolidated and copy._state.solved == solved._state.solved and named(copy) == 200
+        assert copy.is_consolidated and copy._reader.calibration == solved._reader.calibration and named(copy) == 200
     with safe_open(str(file), "pt") as opened:
         assert "solved" in opened.metadata()
 
@@ -303,11 +303,11 @@ def test_an_opened_file_takes_pairs_but_is_not_consolidated(solved, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Overfull)
             opened.store([(("later", i), f"value {i}") for i in range(20)])
-        assert opened._state.solved.added == 20
-    assert Memory.load(file)._state.solved.added == 20
+        assert opened._reader.calibration.added == 20
+    assert Memory.load(file)._reader.calibration.added == 20
     with carving.open(file) as opened:
         assert opened.compact() >= 0
-    assert Memory.load(file)._state.solved.added == 20
+    assert Memory.load(file)._reader.calibration.added == 20
 
 
 def test_few_bits_are_as_many_different_numbers():

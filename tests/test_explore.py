@@ -99,7 +99,7 @@ def test_the_threshold_is_where_the_odds_of_one_pair_are_even(memory):
     """The paper-and-pencil form: s = 1/2 + variance (log absence - log prior), for pairs that were stored once."""
     held = filled()
     seen = score_all(held, ("key 5", "of"), 0.5)
-    odds = held._state.odds(held.scheme, 0.5, range(len(held.vocabulary)))
+    odds = held._reader.odds(0.5, range(len(held.vocabulary)))
     row = int(seen.probabilities.argmax())
     variance, prior = float(odds.variance[row]), float(odds.log_prior[row])
     assert seen.threshold == pytest.approx(0.5 + variance * (math.log(0.5) - prior), rel=1e-5)

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, TPR, Memory, make
+from carving.errors import UnknownScheme
 from carving.storage import tensorfile
 
 KEY = "A" * 16  # of a sampled pair: 12 bytes
@@ -177,7 +178,7 @@ def rewritten(file, **changes):
         (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "'memory' must have a dtype of"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.uint8)), "not all different"),
         (dict(fillers=torch.zeros(2, 3, 25)), "the fillers have shape"),
-        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
+        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "is truncated"),
         (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "is corrupt"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "'vocabulary' must be of uint8"),
         (dict(scheme="[]"), "scheme must be a JSON object"),
@@ -205,7 +206,7 @@ def rewritten(file, **changes):
 )
 def test_files_that_lie_are_refused(file, changes, message):
     rewritten(file, **changes)
-    with pytest.raises(tensorfile.BadFile, match=message) as told:
+    with pytest.raises(UnknownScheme if "Unknown" in message else tensorfile.BadFile, match=message) as told:
         Memory.load(file)
     assert str(told.value).isprintable() and len(str(told.value)) < 1000
 
@@ -232,7 +233,7 @@ def test_a_consolidated_memory_comes_back(tmp_path):
 
 def test_a_memory_that_counts_too_much_to_be_loaded_is_not_saved(file):
     memory, before = Memory.load(file), file.read_bytes()
-    memory.counts[0] = 1e17
+    memory._reader.counts[0] = 1e17
     with pytest.raises(ValueError, match="smaller weights"):
         memory.save(file)
     assert file.read_bytes() == before
@@ -270,7 +271,7 @@ def test_a_failed_save_leaves_the_old_file(file, monkeypatch):
         filled(OSC(25, 3)).save(file)
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
     memory = filled(OSC(24, 3))
-    memory.tensor[0, 0, 0] = 1e30
+    memory._reader.tensor[0, 0, 0] = 1e30
     with pytest.raises(ValueError, match="float16 cannot"):
         memory.save(file, torch.float16)
     assert file.read_bytes() == before

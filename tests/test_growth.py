@@ -132,7 +132,7 @@ def test_what_cannot_grow_says_why():
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
     monkeypatch.setattr("carving.memory.evaluate.LARGEST", 0)
-    found = decode_pairs(of(SHARED, headroom=2)._state)
+    found = decode_pairs(of(SHARED, headroom=2)._reader)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 
 
@@ -140,9 +140,9 @@ def test_what_is_missing_is_counted():
     memory = of(FACTS[:30], OSC(50, 3))
     found = memory.decode_pairs([path for path, _ in FACTS[:30]] + [("nowhere", i) for i in range(5)])
     assert (found.requested, found.missing, found.confident) == (35, 5, 30)
-    check_whole(memory._state, memory.decode_pairs())
+    check_whole(memory._reader, memory.decode_pairs())
     with pytest.raises(ValueError, match="would be lost"):
-        check_whole(memory._state, found)
+        check_whole(memory._reader, found)
 
 
 def test_an_overfull_memory_offers_to_grow():

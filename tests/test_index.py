@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, Vocabulary
 from carving.cli import app
 from carving.index import BucketIndex, CandidateIndex
-from carving.index.buckets import UNIT, Probe, Segment
+from carving.index.buckets import INT8_UNIT, Probe, Segment
 from carving.index.directions import CURVE_BUCKETS, RecallCurve, directions, directions_per_component, merits
 from carving.index.file import read_index
 from carving.index.ranking import SHORTLIST
@@ -74,7 +74,7 @@ def test_every_label_is_in_the_cell_of_its_nearest_directions_however_the_index_
     rows = torch.from_numpy(joined.order).long()
     assert torch.equal(rows.sort().values, torch.arange(3_000))
     assert torch.equal(cells[rows], torch.repeat_interleave(torch.from_numpy(np.diff(joined.starts))))
-    assert (units[rows].flatten(1) * UNIT - torch.from_numpy(joined.components)).abs().max() <= 0.5 + 1e-4
+    assert (units[rows].flatten(1) * INT8_UNIT - torch.from_numpy(joined.components)).abs().max() <= 0.5 + 1e-4
 
 
 def test_cells_hold_a_few_and_are_not_too_many():
@@ -100,7 +100,7 @@ def test_looking_further_sees_every_filler_once_the_promising_first(scheme):
     assert 1_234 in np.concatenate(seen[:2]) and np.array_equal(np.sort(np.concatenate(seen)), np.arange(4_000))
     exact = scheme.match(core, contexts, scheme.fillers(range(4_000)))[0]
     off = torch.cat(scores) - exact[np.concatenate(seen)]
-    assert off.abs().max() < scheme.p * math.sqrt(scheme.k1) / (2 * UNIT) * core.norm()  # by Cauchy-Schwarz
+    assert off.abs().max() < scheme.p * math.sqrt(scheme.k1) / (2 * INT8_UNIT) * core.norm()  # by Cauchy-Schwarz
 
 
 def test_an_index_answers_as_a_scan_with_its_probabilities(asked):
@@ -129,7 +129,7 @@ def test_probabilities_of_an_index_are_as_often_right_as_they_say(asked):
 
 def test_theory_tells_how_much_must_be_looked_at():
     memory, held = memory_of(values=5_000, pairs=300, scheme=OSC(100, 2, compact=True, seed=3))
-    scheme, state = memory.scheme, memory._state
+    scheme, state = memory.scheme, memory._reader
     index, contexts = state.codebook.index(), scheme.contexts([path for path, _ in held])
     cores, noise = scheme.read(memory.tensor, contexts), math.sqrt(300) / 100
     known = RecallCurve.of(2, scheme.k1, index.each, noise, 5_000)
@@ -203,9 +203,9 @@ def test_a_memory_asks_any_index_that_keeps_the_protocol(asked):
     paths = [path for path, _ in held]
     scanned = memory.recall_many(paths, recall_target=1)
     other: CandidateIndex = Scan(memory.scheme, memory.vocabulary)
-    memory._codebook.keep_index(other)
+    memory._reader.codebook.keep_index(other)
     again = memory.recall_many(paths, recall_target=0.999)
-    assert memory._codebook.index() is other
+    assert memory._reader.codebook.index() is other
     assert [one.value for one in again] == [one.value for one in scanned]
     assert [one.probability for one in again] == pytest.approx([one.probability for one in scanned], abs=1e-5)
 
@@ -274,14 +274,17 @@ def test_an_index_lies_beside_its_file_and_grows_with_the_memory(tmp_path, monke
     back = Memory.load(file)
     with monkeypatch.context() as patch:
         patch.setattr("carving.index.buckets.draw_candidates", None)  # nothing is made anew
-        assert back._codebook.index()
+        assert back._reader.codebook.index()
         assert str(tmp_path / "m.safetensors.index") in Path("/proc/self/maps").read_text()
         assert [back.recall(*path, recall_target=0.99).value for path, _ in held] == [value for _, value in held]
     back.store([(("new",), "a new word")])
     assert back.recall("new", recall_target=0.99).value == "a new word"
-    assert [len(segment) for segment in back._codebook.index().segments] == [2_000, 1]
+    assert [len(segment) for segment in back._reader.codebook.index().segments] == [2_000, 1]
     back.save(file, index=True)
-    assert len(Memory.load(file)._codebook.index()) == 2_001 and Memory.load(file).recall("new").value == "a new word"
+    assert (
+        len(Memory.load(file)._reader.codebook.index()) == 2_001
+        and Memory.load(file).recall("new").value == "a new word"
+    )
 
 
 def test_an_index_of_other_labels_is_not_taken_and_a_damaged_one_is_told(tmp_path):

@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from carving import OSC, Memory, make
 from carving.errors import BadValue, UserError
-from carving.memory.counts import KnownPaths
+from carving.memory.counts import PathCounts
 from carving.storage import tensorfile
 from carving.symbols.codec import canonical, canonical_path, parse_paths
 from carving.symbols.paths import FREE_BYTES, MAX_GROWTH, pack, unpack
@@ -47,7 +47,7 @@ def changed(model, events):
 
 @given(CHANGES)
 def test_known_paths_are_a_dict_and_older_ones_stay_as_they_were(changes):
-    known, model, seen = KnownPaths(), {}, []
+    known, model, seen = PathCounts(), {}, []
     for events in changes:
         known, model = known.changed(events), changed(model, events)
         seen.append((known, model))
@@ -59,7 +59,7 @@ def test_known_paths_are_a_dict_and_older_ones_stay_as_they_were(changes):
 
 
 def test_single_changes_do_not_copy_what_is_there():
-    known = KnownPaths({b"p1:i%d:%d" % (len(str(i)), i): 1 for i in range(20_000)})
+    known = PathCounts({b"p1:i%d:%d" % (len(str(i)), i): 1 for i in range(20_000)})
     base, deepest = known._layers[0].counts, 0
     for i in range(5_000):
         known = known.changed([(b"p1:s%d:%d" % (len(str(i)), i), 1)])
@@ -256,8 +256,8 @@ def test_threads_that_store_keep_all_paths_and_readers_see_whole_states():
 
     def read():
         while not done.is_set():
-            state = memory._state
-            if len(list(state.known)) != len(state.known) or state.known.pairs != state.pairs:
+            state = memory._reader
+            if len(list(state.path_counts)) != len(state.path_counts) or state.path_counts.pairs != state.pairs:
                 failed.append(state)
 
     interval = sys.getswitchinterval()
@@ -290,7 +290,7 @@ def test_paths_are_kept_in_files_and_nowhere_else(tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "with").read_bytes()
     with safe_open(tmp_path / "with", "pt") as opened:
         assert sorted(opened.keys()) == ["counts", "memory", "paths", "vocabulary"]
-        assert unpack(bytes(opened.get_tensor("paths").tolist())) == dict(memory._state.known.weights())
+        assert unpack(bytes(opened.get_tensor("paths").tolist())) == dict(memory._reader.path_counts.weights())
     with safe_open(tmp_path / "without", "pt") as opened:
         assert sorted(opened.keys()) == ["counts", "memory", "vocabulary"]
 
@@ -301,7 +301,7 @@ def test_same_paths_same_bytes_however_they_came(tmp_path):
         other.store([pair])
     other.store({"gone": "woof"})
     other.forget({"gone": "woof"})
-    assert pack(one._state.known.weights()) == pack(other._state.known.weights())
+    assert pack(one._reader.path_counts.weights()) == pack(other._reader.path_counts.weights())
 
 
 def test_an_empty_memory_keeps_paths_in_its_file(tmp_path):
@@ -315,7 +315,7 @@ def test_a_changed_byte_among_the_paths_is_told(at, tmp_path):
     memory = keeping([((f"head {i}", "next"), "value") for i in range(40)])
     memory.save(tmp_path / "file")
     data = bytearray((tmp_path / "file").read_bytes())
-    packed = pack(memory._state.known.weights())
+    packed = pack(memory._reader.path_counts.weights())
     place = data.index(packed) + at % len(packed)
     data[place] ^= 0x10
     (tmp_path / "file").write_bytes(data)
@@ -329,7 +329,7 @@ def test_a_changed_byte_among_the_paths_is_told(at, tmp_path):
 def test_sums_know_the_paths_of_both():
     one, other = keeping(), keeping([(("dog", "is"), "pet"), (("cow", "says"), "moo")])
     both = one + other
-    assert list(both) == [*one, ("cow", "says")] and both._state.known.pairs == 6
+    assert list(both) == [*one, ("cow", "says")] and both._reader.path_counts.pairs == 6
     assert list(one + Memory(OSC(40, 3))) == list(one) == list(Memory(OSC(40, 3)) + one)
     with pytest.raises(ValueError, match="without_paths"):
         one + other.without_paths()
@@ -472,7 +472,7 @@ def test_weights_of_paths_survive_a_file(tmp_path):
     memory.store({"b": "y"}, weight=3)
     memory.save(tmp_path / "file")
     loaded = Memory.load(tmp_path / "file")
-    assert loaded._state.known.weights() == {b"p1:s1:a": 0.5, b"p1:s1:b": 3}
+    assert loaded._reader.path_counts.weights() == {b"p1:s1:a": 0.5, b"p1:s1:b": 3}
     assert not loaded.forget({"a": "x"}, weight=0.5) and list(loaded) == [("b",)]
 
 

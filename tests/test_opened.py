@@ -1,5 +1,6 @@
 """A memory that is open: what goes into it is in its file, and it answers as any other."""
 
+import builtins
 import copy
 import os
 import pickle
@@ -43,13 +44,13 @@ def test_pairs_that_wait_for_a_question_do_not_read_the_whole_tensor_each(file, 
         assert memory.recall(*PAIRS[11][0]).value == PAIRS[11][1]
         whole = Memory(OSC(24, 2))
         whole.store(PAIRS[:12])
-        assert memory._state.energy == pytest.approx(whole._state.energy, rel=1e-5)
+        assert memory._reader.energy == pytest.approx(whole._reader.energy, rel=1e-5)
 
 
 def test_what_is_refused_changes_neither_memory_nor_file(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-        before, state = contents(file), memory._state
+        before, state = contents(file), memory._reader
         for bad, error in (
             ([(("x",), ())], BadType),
             ([(("x",), object())], BadType),
@@ -67,15 +68,13 @@ def test_what_is_refused_changes_neither_memory_nor_file(file):
         with pytest.raises(BadValue, match="too far apart"):
             memory.store(PAIRS[6:7], weight=2.0**53)
         for change in ("tensor", "counts"):
-            with pytest.raises(BadValue, match=r"only by store.. and forget"):
+            with pytest.raises(BadValue, match=r"only by store..\, forget.. and replace"):
                 setattr(memory, change, getattr(memory, change).clone())
         with pytest.raises(BadValue, match="cannot be consolidated"):
             memory.consolidate(PAIRS[:6])
-        with pytest.raises(BadValue, match="group= is not supported"):
-            memory.store(PAIRS[6:7], group=object())
-        assert contents(file) == before and memory._state is state
+        assert contents(file) == before and memory._reader is state
         assert memory.forget([(("never",), "value 1")]) == [(("never",), "value 1")]
-        assert contents(file) == before and memory._state is state
+        assert contents(file) == before and memory._reader is state
 
 
 def test_a_path_that_the_scheme_has_no_context_for_is_refused_at_the_door(tmp_path):
@@ -181,6 +180,42 @@ def test_a_journal_that_would_take_long_to_replay_is_written_into_the_file(file,
         changes = [memory.store([pair]) and memory.changes for pair in PAIRS[5:]]
     assert max(changes) <= 4 and changes.count(0) >= 3
     assert Memory.load(file).verify(PAIRS)
+
+
+@pytest.mark.parametrize("limit", ["MIN_LONG", "MAX_LONG"])
+def test_a_journal_is_written_into_the_file_when_it_is_longer_than_a_part_of_it(tmp_path, monkeypatch, limit):
+    memory, file = Memory(OSC(40, 2)), tmp_path / "file"
+    memory.store(PAIRS[:5])
+    memory.save(file)
+    monkeypatch.setattr(journaledfile, "MIN_LONG", 0)
+    monkeypatch.setattr(journaledfile, limit, 900)
+    with carving.open(file) as memory:
+        for number in range(40):
+            longest = 900 if limit == "MAX_LONG" else file.stat().st_size // 4
+            before = journal.read(file).size if memory.changes else 0
+            memory.store([(("many", number), "value 1")])
+            if memory.changes:
+                assert journal.read(file).size <= longest
+            else:
+                assert before <= longest < before + 200
+    assert Memory.load(file).pairs == 45
+
+
+def test_storing_a_pair_opens_three_files(file, monkeypatch):
+    """The lock, the base and the journal."""
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        memory.store(PAIRS[6:7])
+        opened = []
+        for module in (builtins, os):
+            usual = module.open
+            monkeypatch.setattr(
+                module, "open", lambda path, *how, usual=usual, **more: opened.append(path) or usual(path, *how, **more)
+            )
+        memory.store(PAIRS[7:8])
+        monkeypatch.undo()
+    assert sorted(str(path) for path in opened if not str(path).endswith(".lock")) == [f"{file}", f"{file}.journal"]
+    assert Memory.load(file).pairs == 8
 
 
 def test_trained_fillers_are_looked_at_at_once(tmp_path):

@@ -275,7 +275,7 @@ def test_what_cannot_be_quantized_is_told():
     with pytest.raises(BadValue, match=r"at full precision, .* consolidate\(pairs, bits=2\)"):
         solved.quantize(2)
     broken, _ = stored(OSC(30, 2))
-    broken.tensor.fill_(math.nan)
+    broken._reader.tensor.fill_(math.nan)
     with pytest.raises(BadValue, match="finite"):
         broken.quantize()
 

@@ -11,6 +11,7 @@ from carving import OSC, Memory, make
 from carving.distributed import Ranks
 from carving.errors import BadType, BadValue
 from carving.memory.capacity import survey
+from carving.memory.reader import Reader
 from carving.multilabel.osc import OSCHead
 from carving.planner.requirements import Target
 
@@ -35,12 +36,12 @@ def slice_of(ranks, pairs):
 
 def contents(memory):
     """Everything that a memory is."""
-    state = memory._state
-    known = None if state.known is None else dict(state.known.weights())
+    state = memory._reader
+    known = None if state.path_counts is None else dict(state.path_counts.weights())
     return dict(
         tensor=state.tensor, values=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
         sample=(state.sample.bits, dict(state.sample.weights)),
-        target=state.target, room=state.room, told=state.told, solved=state.solved,
+        target=state.target, calibration=state.calibration,
     )  # fmt: skip
 
 
@@ -113,11 +114,11 @@ def without_pickles(ranks):
         with pytest.raises(BadType, match="Hostile"):
             ranks.gather(Hostile())
         pairs = slice_of(ranks, PAIRS)
-        memory = Memory(OSC(d=60, p=2, compact=True), keep_paths=True)
-        memory.store(pairs, group=ranks.group)
+        memory = Memory(OSC(d=60, p=2, compact=True), keep_paths=True).distributed(ranks.group)
+        memory.store(pairs)
         part = Memory.like(memory)
         part.store(pairs)
-        right = memory.verify(PAIRS, joint=True, group=ranks.group).correct
+        right = memory.verify(PAIRS, joint=True).correct
         return memory.pairs, part.all_reduce(ranks.group).pairs, survey(pairs, ranks=ranks).pairs, right
     finally:
         pickle.loads, pickle.dumps = before
@@ -173,15 +174,15 @@ def test_ranks_that_differ_are_refused_at_the_start(crew):
 
 def test_a_group_is_one_of_torch_distributed():
     with pytest.raises(BadType, match=r"torch\.distributed\.group\.WORLD"):
-        Memory(OSC(d=12)).store([(("a",), "b")], group="all")
+        Memory(OSC(d=12)).distributed("all")
 
 
 # Storing
 
 
 def stored(ranks, memory, pairs, **how):
-    memory = pickle.loads(memory)
-    total = memory.store(slice_of(ranks, pairs), group=ranks.group, **how)
+    memory = pickle.loads(memory).distributed(ranks.group)
+    total = memory.store(slice_of(ranks, pairs), **how)
     return total, contents(memory)
 
 
@@ -198,7 +199,7 @@ SCHEMES = [OSC(d=24, p=3, compact=True), OSC(d=30, p=2), make("FHRR", d=64), mak
 def test_many_ranks_store_what_one_process_does(crew, count, scheme, planned):
     memory = Memory(scheme, keep_paths=planned)
     if planned:
-        memory._state = replace(memory._state, target=Target(0.99, 1000, 100), room=(1000, 100))
+        memory._reader = Reader(replace(memory._reader.state, target=Target(0.99, 1000, 100)))
     memory.store({"before": {"the": "others", "came": "value 3"}})
     copy = pickle.dumps(memory)
     total, wanted = one_process(pickle.loads(copy), PAIRS)
@@ -243,11 +244,11 @@ def test_a_rank_may_have_nothing_to_store_but_not_all_of_them(crew):
 
 
 def stored_badly(ranks, copy):
-    memory = pickle.loads(copy)
+    memory = pickle.loads(copy).distributed(ranks.group)
     before = contents(memory)
     bad = [*slice_of(ranks, PAIRS), *([(("a",), object())] if ranks.rank == 1 else [])]
     try:
-        memory.store(bad, group=ranks.group)
+        memory.store(bad)
     except Exception as error:
         same(contents(memory), before, exact=True)
         return str(error)
@@ -263,8 +264,8 @@ def test_a_bad_pair_on_one_rank_changes_nothing_on_any(crew, count):
 
 
 def stored_unlike(ranks, copies):
-    memory = pickle.loads(copies[ranks.rank % 2])
-    memory.store(slice_of(ranks, PAIRS), group=ranks.group)
+    memory = pickle.loads(copies[ranks.rank % 2]).distributed(ranks.group)
+    memory.store(slice_of(ranks, PAIRS))
 
 
 def test_ranks_with_other_memories_are_refused(crew):
@@ -318,13 +319,13 @@ def test_the_memories_of_all_ranks_are_added_as_two_are(crew, keep_paths):
     parts[1].store(PAIRS[200:])
     wanted = contents(parts[0] + parts[1])
     for given in crew(summed, keep_paths):
-        same(given | dict(room=0), wanted | dict(room=0))
+        same(given, wanted)
 
 
 def saved_and_loaded(ranks, file):
-    memory = Memory(OSC(d=24, p=2))
-    memory.store(slice_of(ranks, PAIRS), group=ranks.group)
-    memory.save(file, group=ranks.group)
+    memory = Memory(OSC(d=24, p=2)).distributed(ranks.group)
+    memory.store(slice_of(ranks, PAIRS))
+    memory.save(file)
     return contents(Memory.load(file, group=ranks.group)), contents(memory)
 
 

@@ -59,7 +59,7 @@ def close(answers, wanted, unsure=1e-4):
 
 
 def recalled(ranks, memory, how):
-    return pickle.loads(memory).recall_many(PATHS, group=ranks.group, **how)
+    return pickle.loads(memory).distributed(ranks.group).recall_many(PATHS, **how)
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -78,7 +78,7 @@ def test_ranks_answer_questions_as_one_process_does(crew, name, how):
 
 
 def recalled_sets(ranks, memory, how):
-    return pickle.loads(memory).recall_sets(PATHS, group=ranks.group, **how)
+    return pickle.loads(memory).distributed(ranks.group).recall_sets(PATHS, **how)
 
 
 @pytest.mark.parametrize("name", [name for name in MEMORIES if name != "settles"])
@@ -98,7 +98,7 @@ def test_ranks_answer_with_sets_as_one_process_does(crew, name, how):
 
 
 def different_questions(ranks, memory):
-    pickle.loads(memory).recall_many(PATHS[: 5 + ranks.rank], group=ranks.group)
+    pickle.loads(memory).distributed(ranks.group).recall_many(PATHS[: 5 + ranks.rank])
 
 
 def test_ranks_that_ask_differently_are_refused(crew):
@@ -107,7 +107,7 @@ def test_ranks_that_ask_differently_are_refused(crew):
 
 
 def decoded(ranks, memory, paths):
-    answers = pickle.loads(memory).decode(paths, group=ranks.group)
+    answers = pickle.loads(memory).distributed(ranks.group).decode(paths)
     return list(answers), answers.converged, answers.rounds, list(answers.paths)
 
 
@@ -149,7 +149,7 @@ def test_fewer_paths_than_ranks_are_asked_by_each(crew):
 
 
 def verified(ranks, memory, pairs, joint):
-    outcome = pickle.loads(memory).verify(pairs, joint=joint, group=ranks.group)
+    outcome = pickle.loads(memory).distributed(ranks.group).verify(pairs, joint=joint)
     return outcome.total, outcome.correct, [(wrong.path, wrong.value) for wrong in outcome.wrong]
 
 
@@ -164,8 +164,8 @@ def test_ranks_verify_as_one_process_does(crew, joint):
 
 
 def trained_answers(ranks, memory):
-    memory = pickle.loads(memory)
-    return memory.recall_many(PATHS[:30], group=ranks.group), memory.recall_sets(PATHS[:30], group=ranks.group)
+    memory = pickle.loads(memory).distributed(ranks.group)
+    return memory.recall_many(PATHS[:30]), memory.recall_sets(PATHS[:30])
 
 
 def test_trained_fillers_are_those_of_every_rank(crew):
@@ -181,8 +181,8 @@ def test_trained_fillers_are_those_of_every_rank(crew):
 
 
 def is_consolidated(ranks, memory, pairs, how):
-    memory = pickle.loads(memory)
-    return memory.consolidate(pairs, group=ranks.group, **how), memory.tensor, memory.recall_many(PATHS[:20])
+    memory = pickle.loads(memory).distributed(ranks.group)
+    return memory.consolidate(pairs, **how), memory.tensor, memory.recall_many(PATHS[:20])
 
 
 def consolidated_where_one_cannot_read(ranks, memory, pairs):
@@ -191,7 +191,7 @@ def consolidated_where_one_cannot_read(ranks, memory, pairs):
         if ranks.rank == 1:
             raise OSError("no more of it")
 
-    return pickle.loads(memory).consolidate(given(), group=ranks.group)
+    return pickle.loads(memory).distributed(ranks.group).consolidate(given())
 
 
 def test_what_one_rank_cannot_read_is_consolidated_by_none(crew):

@@ -120,7 +120,14 @@ def graph(tmp_path):
 
 def contents(file):
     held = Memory.load(file)
-    return list(held.vocabulary), held.counts.tolist(), list(held), held.target, held.scheme, held._state.sample.weights
+    return (
+        list(held.vocabulary),
+        held.counts.tolist(),
+        list(held),
+        held.target,
+        held.scheme,
+        held._reader.sample.weights,
+    )
 
 
 def test_a_command_in_ranks_does_what_it_does_alone_and_only_the_first_speaks(crew, graph, tmp_path):

@@ -31,7 +31,7 @@ ASKED = [path for path, _ in FACTS] + [("nowhere", i) for i in range(300)]
 
 
 def levels(memory):
-    return {round(strength, 3): round(number, 3) for strength, number in memory._state.histogram.strengths}
+    return {round(strength, 3): round(number, 3) for strength, number in memory._reader.histogram.strengths}
 
 
 @pytest.fixture(params=SCHEMES, ids=lambda scheme: f"{scheme.name}-{scheme.d}")
@@ -54,8 +54,8 @@ def same(one, other):
 
 
 def test_a_plain_memory_is_not_taken_for_another(plain):
-    assert plain._state.strengths == ONCE
-    assert plain._state.histogram == Histogram(((1.0, 300.0),)) and plain._state.sample.values == (300.0,)
+    assert plain._reader.strengths == ONCE
+    assert plain._reader.histogram == Histogram(((1.0, 300.0),)) and plain._reader.sample.values == (300.0,)
 
 
 @pytest.mark.parametrize("weight", [0.25, 2.0])
@@ -129,13 +129,13 @@ def test_forgotten_pairs_leave_the_sample(plain):
     plain.store([(("more", i), 1) for i in range(40)], weight=2)
     plain.forget(FACTS[:100], force=True)
     assert levels(plain) == {1.0: 200.0, 2.0: 40.0}
-    assert plain._state.strengths.values == (1.0, 2.0)
+    assert plain._reader.strengths.values == (1.0, 2.0)
 
 
 def test_pairs_of_negative_weight_are_noise_and_not_held(plain):
     plain.forget([(("never", i), i % 90) for i in range(150)], force=True)
-    assert levels(plain) == {1.0: 300.0} and plain._state.strengths == ONCE
-    assert plain._state.load == 450
+    assert levels(plain) == {1.0: 300.0} and plain._reader.strengths == ONCE
+    assert plain._reader.load == 450
 
 
 def test_merged_memories_have_both_samples(plain):
@@ -148,13 +148,13 @@ def test_merged_memories_have_both_samples(plain):
 def test_the_few_strong_pairs_are_in_the_sample():
     memory = Memory(OSC(60, 2, compact=True))
     memory.store([((i,), i % 90) for i in range(3000)])
-    assert memory._state.sample.bits > 0 and memory._state.strengths == ONCE
+    assert memory._reader.sample.bits > 0 and memory._reader.strengths == ONCE
     for name in range(20):
         memory.store([((f"strong {name}",), 0)], weight=100)
-        assert memory._state.histogram.strengths[-1][0] == 100
+        assert memory._reader.histogram.strengths[-1][0] == 100
         for _ in range(100):  # taken out in small parts, nothing is left of it
             memory.forget([((f"strong {name}",), 0)], force=True)
-        assert memory._state.strengths == ONCE
+        assert memory._reader.strengths == ONCE
 
 
 def test_a_strong_pair_outside_the_sample_shows_by_the_energy():
@@ -164,7 +164,7 @@ def test_a_strong_pair_outside_the_sample_shows_by_the_energy():
     paths = [(f"strong {i}",) for i in range(99)]
     outside = next(path for path in paths if not PairSample(4).plus([(canonical_path(path), b"")], [1]).weights)
     memory.store([(outside, 0)] * 100)
-    assert memory._state.strengths.values[-1] == pytest.approx(100, rel=0.2)
+    assert memory._reader.strengths.values[-1] == pytest.approx(100, rel=0.2)
 
 
 def test_values_of_paths_are_counted():
@@ -172,12 +172,12 @@ def test_values_of_paths_are_counted():
     memory.store([(("one", i), i) for i in range(60)])
     for pair in [(("two", i), i + j) for j in range(2) for i in range(40)]:
         memory.store([pair])
-    assert memory._state.sample.values == (100.0, 40.0) and memory._state.sample.further() == (0.4, 0.0)
+    assert memory._reader.sample.values == (100.0, 40.0) and memory._reader.sample.further() == (0.4, 0.0)
     memory.store([(("more",), i) for i in range(30)])
-    assert memory._state.sample.values == (101.0, 41.0, *(1.0,) * (MAX_VALUES - 2))
+    assert memory._reader.sample.values == (101.0, 41.0, *(1.0,) * (MAX_VALUES - 2))
     alone = Memory(OSC(40, 3))
     alone.store([(("a",), "x")])  # another value may come later
-    assert alone._state.sample.further() == (0.5,)
+    assert alone._reader.sample.further() == (0.5,)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
@@ -187,7 +187,7 @@ def test_a_file_keeps_the_sample(tmp_path, weight):
     memory.save(tmp_path / "file")
     loaded = Memory.load(tmp_path / "file")
     for other in (loaded, memory.to(dtype=torch.float64)):
-        assert other._state.sample.weights == memory._state.sample.weights
+        assert other._reader.sample.weights == memory._reader.sample.weights
     same(told(loaded, [("place", i) for i in range(12)]), told(memory, [("place", i) for i in range(12)]))
     loaded.store([(("place", i % 9), i) for i in range(20)], weight=weight)  # which the file's sample knows
     assert levels(loaded) == {2 * weight: 20.0}
@@ -398,7 +398,7 @@ def test_without_signs_a_stored_value_shows_less_of_itself_by_what_it_would_show
         scheme, fillers = memory.scheme, memory.scheme.fillers([value for _, value in pairs])
         contexts = scheme.contexts([path for path, _ in pairs])
         cores = scheme.adjoint(memory.tensor, contexts)
-        odds = memory._state.odds(scheme, 0.5, range(20))
+        odds = memory._reader.odds(0.5, range(20))
         shown.append(scheme.inner(cores, contexts, fillers.unsqueeze(1)).squeeze(1) - odds.shift[:1])
     bias = memory.scheme.facts.bias
     assert odds.strengths.values == pytest.approx([1 - bias]) and bias > 0.03

@@ -128,7 +128,7 @@ def test_readers_see_whole_states_while_others_store(scheme):
             if scheme.facts.linear:
                 assert [[a.value for a in each] for each in memory.recall_sets(paths)] == [[value] for value in values]
             assert memory.verify(PAIRS[:10])
-            held = memory._state
+            held = memory._reader
             assert len(held.counts) == len(held.vocabulary) == len(held.vocabulary.names())
 
     run(write, read, read)

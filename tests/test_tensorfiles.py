@@ -329,7 +329,12 @@ def test_a_new_file_is_never_more_open_than_the_one_that_it_replaces(file, monke
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("lost"), AttributeError()]
+    "error",
+    [
+        *(torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("the GPU is lost"), MemoryError("no room")),
+        *(TypeError("bug"), ValueError("bug"), KeyError("bug"), AssertionError(), AttributeError()),
+    ],
+    ids=repr,
 )
 @pytest.mark.parametrize("kind", ["memory", "quantized memory", "journal"])
 def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind):
@@ -346,7 +351,7 @@ def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind)
             patched.setattr(torch.Tensor, "view", failing)
         with pytest.raises(type(error)) as told:
             (QuantizedMemory if kind == "quantized memory" else Memory).load(file)
-    assert told.value is error
+    assert type(told.value) is type(error)
 
 
 def test_a_file_that_cannot_be_read_is_not_taken_for_anothers(file):
@@ -356,10 +361,11 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_anothers(file):
     assert told.value.errno == errno.EIO and file.read_bytes() == before
 
 
-@pytest.mark.parametrize("quantized", [False, True])
-def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monkeypatch, quantized):
-    memory = Memory.load(file)
-    memory = memory.quantize(3) if quantized else memory
+@pytest.mark.parametrize("kind", ["memory", "quantized memory", "label model"])
+def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monkeypatch, kind):
+    """The target is checked under the lock, and not before, when another process may still write it."""
+    made = model_of() if kind == "label model" else Memory.load(file)
+    made = made.quantize(3) if kind == "quantized memory" else made
     file.unlink()
     take = filelock.FileLock.acquire
 
@@ -369,5 +375,13 @@ def test_what_takes_a_files_place_while_another_waits_is_not_replaced(file, monk
 
     monkeypatch.setattr(filelock.FileLock, "acquire", late)
     with pytest.raises(BadValue, match="not written by Carving"):
-        memory.save(file)
+        made.save(file)
     assert file.read_text() == "pairs of somebody else"
+
+
+def test_a_target_is_checked_once(file, monkeypatch):
+    memory, checked, check = Memory.load(file), [], tensorfile.check_target
+    monkeypatch.setattr(tensorfile, "check_target", lambda path: checked.append(path) or check(path))
+    memory.save(file)
+    memory.quantize(2).save(file.with_name("quantized"))
+    assert checked == [file, file.with_name("quantized")]

@@ -3,7 +3,7 @@
 import pytest
 
 from carving import OSC, Answer, Memory, make
-from carving.memory.evaluate import held_pairs
+from carving.cli.exporting import held_pairs
 
 PAIRS = [((f"head {i // 2}", f"role {i % 3}"), f"value {i % 90}") for i in range(300)]
 

@@ -19,11 +19,11 @@ from carving.optional import EXTRAS, MissingExtra, load
 
 ROOT = Path(__file__).parent.parent
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-BASE = {"filelock", "numpy", "rich", "safetensors", "torch", "typer"}
+BASE = {"filelock", "numpy", "rich", "torch", "typer"}
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # where a package is installed by another name than it is imported by
 
 # Python takes None in `sys.modules` for a package that is not installed.
-WITHOUT_EXTRAS = f"import sys; sys.modules |= dict.fromkeys({[*EXTRAS, 'pandas', 'polars']})\n"
+WITHOUT_EXTRAS = f"import sys; sys.modules |= dict.fromkeys({[*EXTRAS, 'pandas', 'polars', 'safetensors']})\n"
 IMPORT_ALL = """
 from importlib import import_module
 from pkgutil import walk_packages

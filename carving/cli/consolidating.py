@@ -49,9 +49,9 @@ def consolidate(
         ranks.agreed(lambda: check_replaceable(target, "memory", None))
         pairs = ranks.agreed(lambda: list(Files.open(files, reading)) if files else None)
         with bar(errors, "consolidating", held.pairs if pairs is None else len(pairs)) as advance:
-            outcome = held.consolidate(pairs, accuracy, bits=bits, group=group, on_progress=advance)
+            outcome = held.consolidate(pairs, accuracy, bits=bits, on_progress=advance)
         if output is not None or held.is_consolidated:
-            held.save(target, group=group)
+            held.save(target)
     if as_json:
         write_json(consolidation_json(outcome) | dict(consolidated=held.is_consolidated, file=str(target)))
     else:

@@ -1,5 +1,6 @@
 """`carving export`: what a memory holds, written to a file of any format that can be read."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,10 +15,10 @@ from carving.console import bar
 from carving.formats.documents import Pair
 from carving.formats.registry import choose_format
 from carving.memory import Memory
-from carving.memory.evaluate import held_pairs
+from carving.memory.pairs import OnProgress
 from carving.memory.quantized import QuantizedMemory
 from carving.storage.locks import check_target
-from carving.symbols.codec import Path
+from carving.symbols.codec import Path, canonical_path
 
 EXPORT_EPILOG = examples(
     "carving export facts.safetensors facts.json -o copy.json",
@@ -74,6 +75,17 @@ def answers(memory: Memory | QuantizedMemory, paths: list[Path] | None) -> Itera
     if not pairs:
         raise NothingFound
     yield from pairs
+
+
+def held_pairs(memory: Memory, paths: list[Path], advance: OnProgress | None = None) -> list[Pair]:
+    """Return the pairs that a memory holds under paths; one that is listed several times is queried as a set."""
+    names = [canonical_path(path) for path in paths]
+    times, first = Counter(names), dict(zip(names, paths, strict=True))
+    single, several = ([first[name] for name, n in times.items() if (n > 1) == many] for many in (False, True))
+    ones = iter(memory.recall_many(single, on_progress=advance) if single else ())
+    sets = iter(memory.recall_sets(several, on_progress=advance) if several else ())
+    answers = ((first[name], [next(ones)] if n == 1 else next(sets)) for name, n in times.items())
+    return [(path, answer.value) for path, given in answers for answer in given if answer]
 
 
 class NothingFound(Exception):

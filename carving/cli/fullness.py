@@ -10,7 +10,7 @@ from carving.cli.extent import Extent
 from carving.cli.output import errors, write_line
 from carving.errors import BadValue
 from carving.memory import Memory
-from carving.memory.capacity import named
+from carving.memory.capacity import accuracy_of_loads
 from carving.planner.requirements import EXPECTED_ACCURACY, Target
 from carving.schemes.base import Scheme
 
@@ -44,7 +44,7 @@ class Fullness:
     def at(cls, scheme: Scheme, target: Target | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
         """That of a memory of which only the extent is known, before and after a change."""
         joint = target is not None and target.joint
-        before, after = (named(scheme, each.loads, each.values, joint) for each in (was, now))
+        before, after = (accuracy_of_loads(scheme, each.loads, each.values, joint) for each in (was, now))
         within = target is not None and now.load <= target.pairs and now.values <= target.vocabulary
         short = not within and after is not None and (target or Target(EXPECTED_ACCURACY)).missed_by(after)
         return cls(

@@ -13,7 +13,7 @@ def index_facts(file: FilePath, held: Memory) -> dict[str, object]:
     there = FilePath(index_path(file))
     if not there.exists():
         return {}
-    return dict(index=dict(bytes=there.stat().st_size, values=held._codebook.indexed))
+    return dict(index=dict(bytes=there.stat().st_size, values=held._reader.codebook.indexed))
 
 
 def index_sentences(file: FilePath, held: Memory) -> Iterator[str]:
@@ -21,9 +21,9 @@ def index_sentences(file: FilePath, held: Memory) -> Iterator[str]:
     there = FilePath(index_path(file))
     if not there.exists():
         return
-    if not held._codebook.indexed:
+    if not held._reader.codebook.indexed:
         yield f"{there} does not match this memory and is ignored. `carving store --index` writes a new one."
         return
-    indexed, values, size = held._codebook.indexed, len(held.vocabulary), show_bytes(there.stat().st_size)
+    indexed, values, size = held._reader.codebook.indexed, len(held.vocabulary), show_bytes(there.stat().st_size)
     newer = f" of {values:,}; the newer ones are added when the memory is queried" if indexed < values else ""
     yield f"Index: {there}, {size}, {indexed:,} values{newer}."

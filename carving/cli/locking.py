@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 
 from carving.distributed import Ranks
+from carving.storage.locks import check_target
 from carving.storage.locks import locked as locked_file
 
 
@@ -18,6 +19,7 @@ def locked(file: FilePath, ranks: Ranks | None = None) -> Iterator[None]:
         ranks.gather(None)
         yield
         return
+    check_target(file)
     with locked_file(file):
         if ranks is not None:
             ranks.gather(None)

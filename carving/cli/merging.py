@@ -27,7 +27,7 @@ def merged(one: Memory, other: Memory, force: bool = False, on_progress: OnProgr
     keeping = [memory for memory in (one, other) if memory.keeps_paths]
     if not keeping:
         check_same(one.scheme, other.scheme)  # which tells what differs
-        check_same_trained(one._codebook, other._codebook)
+        check_same_trained(one._reader.state, other._reader.state)
     smaller = min(keeping, key=lambda memory: memory.pairs)
     return _absorbed(other if smaller is one else one, smaller, force, on_progress)
 
@@ -47,7 +47,7 @@ def alike(one: Memory, other: Memory) -> bool:
     """Whether the tensors of two memories can be added."""
     try:
         check_same(one.scheme, other.scheme)
-        check_same_trained(one._codebook, other._codebook)
+        check_same_trained(one._reader.state, other._reader.state)
     except BadValue:
         return False
     return True

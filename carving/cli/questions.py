@@ -287,9 +287,10 @@ def asked_for(
 ) -> Verification:
     """How much of files a memory answers."""
     pairs = ranks.agreed(lambda: list(Files.open(files, reading)))
-    group = ranks if ranks.size > 1 else None
+    if ranks.size > 1:
+        memory = memory.distributed(ranks)
     with bar(errors, "querying", len(pairs)) as advance:
-        return memory.verify((pair for pair in pairs), joint=joint, group=group, on_progress=advance)
+        return memory.verify((pair for pair in pairs), joint=joint, on_progress=advance)
 
 
 def own_holdings(memory: Memory | QuantizedMemory, joint: bool) -> DecodedPairs:

@@ -13,8 +13,9 @@ from carving.explore.serializers import Json, answer_json, number, path_json
 from carving.explore.sessions import SessionStore
 from carving.formats.documents import Pair
 from carving.inference.answer import Answers
+from carving.memory import Memory
 from carving.memory.evaluate import SURE
-from carving.memory.query import Questions, Together, check_paths
+from carving.memory.query import MessagePassing, check_paths
 from carving.memory.state import known_paths
 from carving.symbols.codec import Path, canonical_path, canonical_values
 
@@ -50,11 +51,11 @@ class JointDecoding:
     (1.0, True)
     """
 
-    def __init__(self, memory: Questions, pairs: Iterable[Pair] | None = None, prior_empty: float = 0.0) -> None:
-        state = memory._state
+    def __init__(self, memory: Memory, pairs: Iterable[Pair] | None = None, prior_empty: float = 0.0) -> None:
+        state = memory._reader
         wanted = None if pairs is None else list(pairs)
-        paths: Iterable[Path] = known_paths(state).each() if wanted is None else (path for path, _ in wanted)
-        self._rounds = Together(state, check_paths(paths, state), prior_empty=prior_empty)
+        paths: Iterable[Path] = known_paths(state.state).each() if wanted is None else (path for path, _ in wanted)
+        self._rounds = MessagePassing(state, check_paths(paths, state), prior_empty=prior_empty)
         self.pairs = len(self._rounds.asked)
         self._wanted = None if wanted is None else _wanted_rows(self._rounds, wanted)
 
@@ -80,10 +81,10 @@ class JointDecoding:
         return self._rounds.answers()
 
 
-def _wanted_rows(rounds: Together, pairs: list[Pair]) -> Tensor:
+def _wanted_rows(rounds: MessagePassing, pairs: list[Pair]) -> Tensor:
     """Return the vocabulary rows of the values of each path, in the order of `rounds`; unknown values lie beyond."""
     values = defaultdict[bytes, list[int]](list)
-    vocabulary = rounds.held.vocabulary
+    vocabulary = rounds.reader.vocabulary
     rows = vocabulary.rows_of(canonical_values([value for _, value in pairs]))
     for (path, _), row in zip(pairs, rows, strict=True):
         values[canonical_path(path)].append(row if row >= 0 else len(vocabulary))

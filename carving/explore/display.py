@@ -22,7 +22,7 @@ from carving.validate import show_bits, show_bytes
 
 if TYPE_CHECKING:
     from carving.inference.answer import Answer
-    from carving.memory.evaluate import Reliability
+    from carving.memory import Memory
     from carving.planner.plan import Plan
 
 BLUE, ORANGE, PALE = "#1f6f8b", "#b4552d", "#d5e7ec"
@@ -42,9 +42,9 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
     return f"<table><caption><strong>{escape(title)}</strong></caption>{cells}</table>"
 
 
-def memory_html(memory: "Reliability") -> str:
+def memory_html(memory: "Memory") -> str:
     """Return a memory's size, load and predicted accuracy as an HTML table."""
-    state, accuracy = memory._state, memory.predicted_accuracy()
+    state, accuracy = memory._reader, memory.predicted_accuracy()
     rows = [
         ("holds", f"{memory.pairs:,} pairs of {len(memory.vocabulary):,} different values"),
         ("scheme", describe_scheme(memory.scheme)),
@@ -79,7 +79,7 @@ def plan_html(plan: "Plan") -> str:
 # Figures
 
 
-def plot_memory(memory: "Reliability") -> Any:
+def plot_memory(memory: "Memory") -> Any:
     """Return a matplotlib figure of a memory: its cells, their distribution, and its load curve if there is one."""
     figure = load("matplotlib.figure").Figure(figsize=(11, 3.4), layout="constrained")
     curve = load_curve(memory)
@@ -101,8 +101,8 @@ def plot_memory(memory: "Reliability") -> Any:
     return figure
 
 
-def _draw_cells(axes: Any, memory: "Reliability") -> None:
-    further = max(0, memory._state.tensor.dim() - 2)
+def _draw_cells(axes: Any, memory: "Memory") -> None:
+    further = max(0, memory._reader.tensor.dim() - 2)
     shown = cell_slice(memory, (0,) * further)
     axes.imshow(shown.numbers.numpy(), cmap="RdBu_r", vmin=-3.5, vmax=3.5, interpolation="nearest")
     shape = " × ".join(f"{side:,}" for side in shown.shape)
@@ -110,7 +110,7 @@ def _draw_cells(axes: Any, memory: "Reliability") -> None:
     axes.set_axis_off()
 
 
-def _draw_histogram(axes: Any, memory: "Reliability") -> None:
+def _draw_histogram(axes: Any, memory: "Memory") -> None:
     histogram = cell_histogram(memory)
     edges = histogram.edges
     centers = [(left + right) / 2 for left, right in pairwise(edges)]
@@ -122,7 +122,7 @@ def _draw_histogram(axes: Any, memory: "Reliability") -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def plot_scores(memory: "Reliability", path: Path, prior_empty: float) -> Any:
+def plot_scores(memory: "Memory", path: Path, prior_empty: float) -> Any:
     """Return a matplotlib figure of the scores of all values at a path.
 
     Args:

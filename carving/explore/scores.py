@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.memory.query import Questions, check_paths
-from carving.memory.state import State
+from carving.memory import Memory
+from carving.memory.query import check_paths
+from carving.memory.reader import Reader
 from carving.schemes.base import Contexts, Scheme
 from carving.symbols.codec import Path
 from carving.validate import check_prior_empty
@@ -36,7 +37,7 @@ class CandidateScores(NamedTuple):
         return sorted(first.tolist(), key=lambda row: tuple(ranked[row].tolist()), reverse=True)[:count]
 
 
-def score_all(memory: Questions, path: Path, prior_empty: float = 0.5) -> CandidateScores:
+def score_all(memory: Memory, path: Path, prior_empty: float = 0.5) -> CandidateScores:
     """Return the scores of every value at a path: why `recall` answers as it does.
 
     Args:
@@ -52,12 +53,12 @@ def score_all(memory: Questions, path: Path, prior_empty: float = 0.5) -> Candid
     >>> seen.scores.argmax().item(), bool(seen.scores.max() > seen.threshold), seen.noise < 0.1
     (0, True, True)
     """
-    state, prior_empty = memory._state, check_prior_empty(prior_empty)
+    state, prior_empty = memory._reader, check_prior_empty(prior_empty)
     scheme = state.scheme
     contexts, fillers = scheme.contexts(check_paths([path], state)), state.codebook.all()
     if not scheme.facts.linear:
         return _without_model(scheme.score(state.tensor, contexts, fillers)[0], is_cosine=True)
-    if state.solved is not None:
+    if state.calibration is not None:
         inner = scheme.inner(scheme.adjoint(state.tensor, contexts), contexts, fillers)
         return _without_model((inner / scheme.energy(contexts, fillers))[0])
     return _with_posterior(state, scheme, contexts, fillers, prior_empty)
@@ -73,9 +74,9 @@ def _without_model(scores: Tensor, is_cosine: bool = False) -> CandidateScores:
 
 
 def _with_posterior(
-    state: State, scheme: Scheme, contexts: Contexts, fillers: Tensor, prior_empty: float
+    state: Reader, scheme: Scheme, contexts: Contexts, fillers: Tensor, prior_empty: float
 ) -> CandidateScores:
-    odds = state.odds(scheme, prior_empty, range(len(state.vocabulary)))
+    odds = state.odds(prior_empty, range(len(state.vocabulary)))
     cores = scheme.adjoint(state.tensor, contexts)
     evidence = Evidence.of(scheme, cores, contexts, fillers)
     logs = odds.log_odds(evidence, slice(0, len(fillers)))[0].double()

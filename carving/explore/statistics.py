@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue, UserError
-from carving.memory.capacity import foreseen, predicted_accuracy, sizes_of
-from carving.memory.query import Questions
-from carving.memory.state import State
+from carving.memory import Memory
+from carving.memory.capacity import predicted_accuracy, predicted_of, sizes_of
+from carving.memory.reader import Reader
 from carving.planner.plan import pairs_within
 from carving.schemes.base import Scheme
 from carving.storage.memoryfile import identity, reals
@@ -71,15 +71,15 @@ def describe_scheme(scheme: Scheme) -> str:
 # Values and bytes
 
 
-def held_bytes(memory: Questions) -> int:
+def held_bytes(memory: Memory) -> int:
     """Return the bytes of the memory's tensor, or of its codes if it is quantized."""
-    state = memory._state
+    state = memory._reader
     if state.cells is not None:
         return math.ceil(state.cells.codes.numel() * state.cells.bits / 8)
     return state.tensor.numel() * state.tensor.element_size()
 
 
-def least_bytes(memory: Questions) -> float:
+def least_bytes(memory: Memory) -> float:
     """Return Shannon's limit: the bytes needed to tell the value of every pair if all paths are known.
 
     It is the number of pairs times the entropy of the values' frequencies.
@@ -91,7 +91,7 @@ def least_bytes(memory: Questions) -> float:
     >>> least_bytes(memory), held_bytes(memory)
     (32.0, 6400)
     """
-    state = memory._state
+    state = memory._reader
     counts = state.counts.double().clamp_min(0)
     total = float(counts.sum())
     if not total:
@@ -100,7 +100,7 @@ def least_bytes(memory: Questions) -> float:
     return state.pairs * abs(float((shares * shares.log2()).sum())) / 8
 
 
-def most_stored(memory: Questions, count: int) -> list[tuple[Value, float]]:
+def most_stored(memory: Memory, count: int) -> list[tuple[Value, float]]:
     """Return the `count` values that were stored most often, with their counts.
 
     >>> from carving import OSC, Memory
@@ -110,10 +110,10 @@ def most_stored(memory: Questions, count: int) -> list[tuple[Value, float]]:
     >>> most_stored(memory, 5)
     [(4, 2.0), (2, 1.0)]
     """
-    state = memory._state
+    state = memory._reader
     best = state.counts.topk(min(count, len(state.counts)))
     rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    return [(state.value(row), times) for times, row in rows if times > 0]
+    return [(state.vocabulary[row], times) for times, row in rows if times > 0]
 
 
 # Cells
@@ -140,13 +140,13 @@ class CellHistogram(NamedTuple):
     distinct: int | None  # how many different numbers there are, if few: of integers, or quantized
 
 
-def cell_deviation(memory: Questions) -> float:
+def cell_deviation(memory: Memory) -> float:
     """Return the root mean square of a memory's cells."""
-    state = memory._state
+    state = memory._reader
     return math.sqrt(state.energy / max(1, reals(state.tensor).numel()))
 
 
-def cell_slice(memory: Questions, at: tuple[int, ...] = (), side: int = MAX_SLICE_SIDE) -> CellSlice:
+def cell_slice(memory: Memory, at: tuple[int, ...] = (), side: int = MAX_SLICE_SIDE) -> CellSlice:
     """Return a slice along the first two axes of a memory; a vector is laid out in rows.
 
     Args:
@@ -162,7 +162,7 @@ def cell_slice(memory: Questions, at: tuple[int, ...] = (), side: int = MAX_SLIC
     >>> tuple(shown.numbers.shape), shown.shape, shown.step
     ((20, 20), (20, 20, 20), (1, 1))
     """
-    tensor, deviation = memory._state.tensor.detach(), cell_deviation(memory)
+    tensor, deviation = memory._reader.tensor.detach(), cell_deviation(memory)
     tensor = tensor.real if tensor.is_complex() else tensor
     shape, side = tuple(tensor.shape), check_integer("side", side, 1, 4096)
     if len(at) != max(0, len(shape) - 2):
@@ -186,7 +186,7 @@ def _in_rows(vector: Tensor) -> Tensor:
     return torch.nn.functional.pad(vector, (0, rows * columns - len(vector))).view(rows, columns)
 
 
-def cell_histogram(memory: Questions, bins: int = 48) -> CellHistogram:
+def cell_histogram(memory: Memory, bins: int = 48) -> CellHistogram:
     """Return a histogram of a memory's cells; of very many cells, a sample at equal steps is counted.
 
     >>> from carving import OSC, Memory
@@ -198,7 +198,7 @@ def cell_histogram(memory: Questions, bins: int = 48) -> CellHistogram:
     ((-4.0, -2.0, 0.0, 2.0, 4.0), 1600, [36, 764, 764, 36])
     """
     check_integer("bins", bins, 1, 1000)
-    flat, deviation = reals(memory._state.tensor).reshape(-1), cell_deviation(memory)
+    flat, deviation = reals(memory._reader.tensor).reshape(-1), cell_deviation(memory)
     sample = flat[:: math.ceil(len(flat) / MAX_SAMPLED_CELLS)].float()
     reach = HISTOGRAM_REACH
     # The outer bins also count what lies beyond the outer edges.
@@ -249,7 +249,7 @@ class LoadCurve(NamedTuple):
         return max(0, self.load - self.capacity)
 
 
-def load_curve(memory: Questions) -> LoadCurve | None:
+def load_curve(memory: Memory) -> LoadCurve | None:
     """Return a memory's load curve; None if there is no prediction for its scheme, or less than two values are known.
 
     >>> from carving import OSC, Memory
@@ -260,8 +260,8 @@ def load_curve(memory: Questions) -> LoadCurve | None:
     >>> curve.load, curve.predicted > 0.99, curve.load + curve.spare == curve.capacity, curve.accuracy[-1] < 0.9
     (100, True, True, True)
     """
-    state = memory._state
-    if state.solved is not None:
+    state = memory._reader
+    if state.calibration is not None:
         return _consolidated_curve(state)
     size = len(state.vocabulary)
     values = size if size < 2 else max(2, round(VOCABULARY_STEP ** round(math.log(size, VOCABULARY_STEP))))
@@ -275,16 +275,16 @@ def load_curve(memory: Questions) -> LoadCurve | None:
         loads.add(round(1.5 * max(loads)))
     curve = [(pairs, _accuracy(state.scheme, pairs, values, joint, bits)) for pairs in sorted(loads)]
     points = [(pairs, accuracy) for pairs, accuracy in curve if accuracy is not None]
-    predicted = foreseen(state) if state.load else 1.0  # of no pairs, none is recalled wrongly
+    predicted = predicted_of(state) if state.load else 1.0  # of no pairs, none is recalled wrongly
     if predicted is None or not points:
         return None
     pairs, accuracy = zip(*points, strict=True)
     return LoadCurve(pairs=pairs, accuracy=accuracy, load=state.load, predicted=predicted, capacity=capacity)
 
 
-def _consolidated_curve(state: State) -> LoadCurve:
+def _consolidated_curve(state: Reader) -> LoadCurve:
     """Return the load curve of a consolidated memory, to which pairs that are added later are noise."""
-    solved = state.solved
+    solved = state.calibration
     assert solved is not None
     added = sorted({0, *(round(level.added - solved.added) for level in solved.levels if level.added >= solved.added)})
     accuracy = [solved.level_after(more).accuracy for more in added]

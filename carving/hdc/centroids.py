@@ -13,55 +13,55 @@ from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
 from carving.estimator import Estimator
-from carving.hdc.encoders import ENCODINGS, LEVELS, Encoder, Pictured, encoder, scheme_of
+from carving.hdc.encoders import ENCODINGS, LEVELS, Encoder, RealVectors, encoder, scheme_of
 from carving.optional import load as load_extra
 from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
 from carving.tiling import slices
 from carving.validate import check_choice, check_integer, check_number
 
-BATCH = 64  # points after which centroids are refined
-GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
-ROUNDING = 1e-14  # of numbers, relative to them: what differs by less is the same
+REFINED_BATCH = 64  # points after which centroids are refined
+REGENERATION_COUNT, REGENERATED_SHARE = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+ROUNDING = 1e-14  # relative: smaller differences count as rounding
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
-CLOSE = 0.05  # a difference of cosines that counts as nearly wrong
-NOTHING = 1e-12  # of the largest square of a singular value: rounding
+CLOSE_COSINES = 0.05  # a difference of cosines that counts as nearly wrong
+ZERO_SHARE = 1e-12  # of the largest square of a singular value: rounding
 RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
 
 
 # How the classes that points seem to be of change centroids: weights of each point for its own and for the wrong class.
 
 
-def adapted(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """AdaptHD: a point that is taken for another class is added to its own and taken from that one."""
+def adaptive_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weights of AdaptHD: a misclassified point is added to its class and subtracted from the wrong one."""
     wrong = cosines.argmax(1).ne(own).to(cosines.dtype)
     return wrong, wrong
 
 
-def online(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """OnlineHD: the same, by as much as it is unlike its own class, and as the other one is not sure of it."""
+def online_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weights of OnlineHD: misclassified points by their distances to both classes."""
     wrong, there = cosines.argmax(1).ne(own).to(cosines.dtype), cosines.gather(1, own.unsqueeze(1)).squeeze(1)
     return wrong * (1 - there), wrong * (1 - cosines.amax(1))
 
 
-def margin(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Like learning vector quantization: also where the nearest wrong class is nearly as near as the own one."""
+def margin_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights as in learning vector quantization: also for points that are nearly misclassified."""
     there = cosines.gather(1, own.unsqueeze(1)).squeeze(1)
     other = cosines.scatter(1, own.unsqueeze(1), -2.0).amax(1)
-    close = (there - other < CLOSE).to(cosines.dtype)
+    close = (there - other < CLOSE_COSINES).to(cosines.dtype)
     return close, close
 
 
 STEPS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "adapt": adapted,
-    "online": online,
-    "margin": margin,
+    "adapt": adaptive_weights,
+    "online": online_weights,
+    "margin": margin_weights,
 }
 REFINEMENTS = (*STEPS, "ridge")
 
 
-def step(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
-    """How much of each point (n, classes) a class takes."""
+def updates(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
+    """Return the weight (n, classes) by which each point is added to each centroid."""
     gained, lost = STEPS[refinement](cosines, own)
     right = own.unsqueeze(1)
     wrong = cosines.scatter(1, right, -2.0).argmax(1, keepdim=True)
@@ -70,43 +70,43 @@ def step(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
 
 
 class RidgeFit(NamedTuple):
-    """Least squares, and what they foretell of every point from all others."""
+    """Weights of ridge regression, and their leave-one-out predictions."""
 
     weights: Tensor  # (classes, numbers)
-    foretold: Tensor  # (n, classes)
+    predicted: Tensor  # (n, classes)
 
 
 def ridge(encoded: Tensor, own: Tensor, classes: int) -> RidgeFit:
-    """The weights of least squares towards 1 for the own class and -1 for others.
+    """Return the ridge regression of points towards 1 for their class and -1 for others.
 
-    The ridge is the one with which every point is foretold best from all others, which takes no further solving.
+    The ridge has the smallest leave-one-out error, which is known in closed form.
     """
     x, wanted = encoded.double(), 2.0 * torch.nn.functional.one_hot(own, classes).double() - 1
     values, vectors = _directions(x)
     ridges = RIDGES * x.square().sum() / len(x)
     turned = vectors.mT @ wanted
 
-    def foretold(strength: Tensor) -> Tensor:
+    def predicted(strength: Tensor) -> Tensor:
         kept = values / (values + strength)
         fitted, leverage = vectors @ (kept.unsqueeze(1) * turned), vectors.square() @ kept
         return wanted - (wanted - fitted) / (1 - leverage).clamp_min(1e-6).unsqueeze(1)
 
-    left = torch.stack([(wanted - foretold(strength)).square().mean() for strength in ridges])
+    left = torch.stack([(wanted - predicted(strength)).square().mean() for strength in ridges])
     best = ridges[int(left.argmin())]
     weights = (vectors @ (turned / (values + best).unsqueeze(1))).mT @ x
-    return RidgeFit(weights.to(encoded.dtype), foretold(best))
+    return RidgeFit(weights.to(encoded.dtype), predicted(best))
 
 
 def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The squares (k,) of the singular values of points (n, numbers), and their left vectors (n, k).
+    """Return the squared singular values (k,) of points (n, numbers) and their left singular vectors (n, k).
 
-    By the smaller of the two products that have them; of values that are nothing the vectors are nothing, too.
+    They are computed from the smaller Gram matrix; the vectors of singular values of zero are zero.
     """
     if len(x) <= x.shape[1]:
         values, vectors = torch.linalg.eigh(x @ x.mT)
         return values.clamp_min(0), vectors
     values, right = torch.linalg.eigh(x.mT @ x)
-    there = values > NOTHING * values.amax()
+    there = values > ZERO_SHARE * values.amax()
     return values.clamp_min(0), x @ (right * torch.where(there, values, 1.0).rsqrt() * there)
 
 
@@ -114,17 +114,17 @@ def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def by_variance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
-    """NeuralHD: how much the classes differ in each coordinate."""
+    """Return the variance between classes of each coordinate (NeuralHD)."""
     return normalize(centroids, dim=1).var(0)
 
 
 def by_distance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
-    """DistHD: how much nearer points that are wrong, or nearly, are to their own class than to the one they seem of."""
+    """Return how much nearer (nearly) misclassified points are to their own class, by coordinate (DistHD)."""
     units = normalize(centroids, dim=1)
     cosines = encoded @ units.mT
     there = cosines.gather(1, own.unsqueeze(1))
     other = cosines.scatter(1, own.unsqueeze(1), -2.0)
-    close = (there - other.amax(1, keepdim=True) < CLOSE).squeeze(1)
+    close = (there - other.amax(1, keepdim=True) < CLOSE_COSINES).squeeze(1)
     mine, points = units[own[close]], encoded[close]
     return ((units[other.argmax(1)[close]] - points).abs() - (mine - points).abs()).sum(0)
 
@@ -207,10 +207,10 @@ class CentroidClassifier(Estimator):
         load_extra("sklearn.utils.multiclass").check_classification_targets(names)
         self._begin(points, np.unique(names))
         own = numbered(names, self.classes_)
-        foretold = self._learned(points, own)
+        predicted = self._learned(points, own)
         later = every_fifth(own)
         if self.refinement not in STEPS or not len(later):
-            self._calibrate(foretold, own)
+            self._calibrate(predicted, own)
             return self
         # Refined centroids go over their points many times: others tell how sure they are.
         part, rest = copy.copy(self), np.setdiff1d(np.arange(len(own)), later)
@@ -220,12 +220,12 @@ class CentroidClassifier(Estimator):
         return self
 
     def _learned(self, points: NDArray[np.float64], own: Tensor) -> Tensor:
-        """Learn from points, and give the cosines (n, classes) that the others foretell, where that is known."""
+        """Learn from points; return cosines (n, classes), of held-out predictions where they are known."""
         encoded = self._encoded(points)
         self._add(encoded, own)
         if self.refinement == "ridge":
-            self.centroids_, foretold = ridge(encoded, own, len(self.classes_))
-            return foretold
+            self.centroids_, predicted = ridge(encoded, own, len(self.classes_))
+            return predicted
         if self.refinement:
             return self._cosines(self._refined(points, encoded, own))
         return self._without_itself(encoded, own)
@@ -259,9 +259,9 @@ class CentroidClassifier(Estimator):
             own = numbered(names, np.unique(classes))
             self._begin(points, np.unique(classes))
         encoded = self._encoded(points)
-        foretold = self._cosines(encoded)  # before they are learned from
+        predicted = self._cosines(encoded)  # before they are learned from
         self._add(encoded, own)
-        self._calibrate(foretold if begun else self._without_itself(encoded, own), own)
+        self._calibrate(predicted if begun else self._without_itself(encoded, own), own)
         if self.refinement:
             self._refine(encoded, own)
         return self
@@ -332,16 +332,16 @@ class CentroidClassifier(Estimator):
             )
 
     def _encoder(self, generation: int = 0) -> Encoder:
-        """What encodes points (n, features), as they are scaled."""
+        """Return the encoder of scaled points (n, features)."""
         if not isinstance(self.encoding, str):
             assert isinstance(self.scheme_, VSA)
-            return Pictured(self.scheme_, self.encoding)
+            return RealVectors(self.scheme_, self.encoding)
         features, levels = len(self._low), check_integer("levels", self.levels, 2)
         bandwidth = features**0.5 if self.bandwidth is None else self.bandwidth
         return encoder(self.scheme_, self.encoding, features, bandwidth, levels, generation)
 
     def _encoded(self, points: NDArray[np.float64]) -> Tensor:
-        """Unit vectors (n, real numbers) of points."""
+        """Return points encoded as unit vectors (n, numbers)."""
         if self.encoding in LEVELS:
             shares = ((points - self._low) / self._width).clip(0, 1)
             given = torch.from_numpy(np.floor(shares * (self.levels - 1) + 0.5)).long()
@@ -360,11 +360,10 @@ class CentroidClassifier(Estimator):
         self.centroids_ = self.centroids_.index_add(0, own, encoded)
 
     def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
-        """Go over the points until nothing changes, with coordinates drawn anew on the way; the points as encoded."""
+        """Refine the centroids until nothing changes, regenerating coordinates; return the encoded points."""
         epochs = check_integer("epochs", self.epochs, 0)
-        anew = (
-            {epochs * part // (GENERATIONS + 1) for part in range(1, GENERATIONS + 1)} if self.regeneration else set()
-        )
+        parts = range(1, REGENERATION_COUNT + 1) if self.regeneration else ()
+        anew = {epochs * part // (REGENERATION_COUNT + 1) for part in parts}
         for epoch in range(epochs):
             if epoch in anew and epoch:
                 encoded = self._regenerated(points, encoded, own)
@@ -373,19 +372,19 @@ class CentroidClassifier(Estimator):
         return encoded
 
     def _refine(self, encoded: Tensor, own: Tensor) -> bool:
-        """Go over the points once; whether that changed anything."""
+        """Refine the centroids by one pass over the points; return whether anything changed."""
         changed = False
-        for rows in slices(len(encoded), BATCH):
+        for rows in slices(len(encoded), REFINED_BATCH):
             part, right = encoded[rows], own[rows]
-            made = step(self._cosines(part), right, str(self.refinement))
+            made = updates(self._cosines(part), right, str(self.refinement))
             self.centroids_ = self.centroids_ + self.learning_rate * made.mT @ part
             changed = changed or bool(made.any())
         return changed
 
     def _regenerated(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
-        """Take the coordinates that tell least from an encoding of another label."""
+        """Redraw the least informative coordinates; return the encoded points."""
         telling = REGENERATIONS[str(self.regeneration)](self.centroids_, encoded, own)
-        least = telling.topk(max(1, int(ANEW * len(telling))), largest=False).indices
+        least = telling.topk(max(1, int(REGENERATED_SHARE * len(telling))), largest=False).indices
         self._codes.append(self._encoder(len(self._codes)))
         self._taken[least] = len(self._codes) - 1
         again = self._encoded(points)
@@ -400,7 +399,7 @@ class CentroidClassifier(Estimator):
         return encoded @ normalize(centroids.sign() if self.quantize else centroids, dim=1).mT
 
     def _without_itself(self, encoded: Tensor, own: Tensor) -> Tensor:
-        """The cosines of points and centroids, to whose own class each does not add."""
+        """Return leave-one-out cosines: each point is subtracted from the centroid of its class."""
         cosines, right = self._cosines(encoded), own.unsqueeze(1)
         if self.quantize:
             return cosines
@@ -409,14 +408,14 @@ class CentroidClassifier(Estimator):
         return cosines.scatter(1, right, alone.unsqueeze(1))
 
     def _calibrate(self, cosines: Tensor, own: Tensor) -> None:
-        """Choose the scale of cosines that makes the classes of these points, and those before, most probable."""
+        """Choose the scale of cosines with the smallest cross-entropy of all calibration points."""
         scaled = SCALES.double().view(-1, 1, 1) * cosines.double()
         losses = torch.nn.functional.cross_entropy(scaled.flatten(0, 1), own.repeat(len(SCALES)), reduction="none")
         self._losses = self._losses + losses.view(len(SCALES), -1).sum(1)
         self.scale_ = float(SCALES[int(self._losses.argmin())])
 
     def _asked(self, X: ArrayLike) -> Tensor:
-        """Cosines in double precision, so that a point is answered alike alone and among others."""
+        """Return cosines in double precision, so that a prediction does not depend on the other points."""
         if not hasattr(self, "centroids_"):
             raise load_extra("sklearn.exceptions").NotFittedError(
                 "This CentroidClassifier is not fitted yet. Call fit(X, y) first."
@@ -431,18 +430,18 @@ class CentroidClassifier(Estimator):
 
 
 def _or_one(widths: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What features are divided by: one that all points have in common, but for rounding, is left as it is."""
+    """Return the widths of features to divide by; 1 for features that are constant up to rounding."""
     return np.where(widths > ROUNDING * largest, widths, 1.0)
 
 
 def every_fifth(own: Tensor) -> NDArray[np.int64]:
-    """The rows of every fifth point of each class."""
+    """Return the rows of every fifth point of each class."""
     rows = [torch.nonzero(own == number).squeeze(1)[4::5] for number in own.unique()]
     return torch.cat(rows).sort().values.numpy()
 
 
 def numbered(names: NDArray[Any], classes: NDArray[Any]) -> Tensor:
-    """The numbers of names among the classes, which are in order."""
+    """Return the index of each name in the sorted classes; refuse unknown ones."""
     places = np.searchsorted(classes, names).clip(0, len(classes) - 1)
     unknown = names[classes[places] != names]
     if len(unknown):

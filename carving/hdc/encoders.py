@@ -16,7 +16,7 @@ from carving.tiling import rows_within, slices
 from carving.validate import check_integer
 
 LEVELS, ENCODINGS = ("level", "thermometer"), ("level", "thermometer", "projection", "sinusoid")
-TABLE = 2**22  # numbers of bound levels that are held at a time
+MAX_TABLE_NUMBERS = 2**22  # of bound levels at a time
 
 Encoder = Callable[[Tensor], Tensor]
 
@@ -34,13 +34,13 @@ def encoder(
         numbers = (Level if encoding == "level" else Thermometer)(scheme, 0, levels - 1, label=label)
         fillers = numbers(torch.arange(levels))
         if isinstance(scheme, VSA):
-            return Pictured(scheme, Leveled(scheme, fillers, random(scheme, features, label=roles)))
-        return Tabled(scheme, fillers, [(f"{roles} {feature}",) for feature in range(features)])
+            return RealVectors(scheme, LevelRecord(scheme, fillers, random(scheme, features, label=roles)))
+        return LevelMemory(scheme, fillers, [(f"{roles} {feature}",) for feature in range(features)])
     if encoding == "projection":
         made: Encoder = Projection(scheme, features, label=label)
     else:
         made = Sinusoid(scheme, features, bandwidth=bandwidth, label=label)
-    return Pictured(scheme, made) if isinstance(scheme, VSA) else Written(scheme, made, (roles,))
+    return RealVectors(scheme, made) if isinstance(scheme, VSA) else ArrayMemory(scheme, made, (roles,))
 
 
 def scheme_of(name: str, d: int, seed: int) -> Scheme:
@@ -56,14 +56,14 @@ def scheme_of(name: str, d: int, seed: int) -> Scheme:
     return make(name, d=side, seed=seed)
 
 
-class Pictured:
+class RealVectors:
     """Encoder that returns the vectors of a VSA as real numbers."""
 
     def __init__(self, scheme: VSA, code: Encoder) -> None:
         self.scheme, self.code = scheme, code
 
     def __call__(self, given: Tensor) -> Tensor:
-        """Numbers (n, numbers)."""
+        """Return the encoded points as real numbers, (n, numbers)."""
         made, facts = self.code(given), self.scheme.facts
         atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
         if made.shape not in (atoms, wanted):
@@ -71,18 +71,18 @@ class Pictured:
         return as_reals(self.scheme.picture(made), len(wanted) - 1).to(self.scheme.dtype)
 
 
-class Leveled:
+class LevelRecord:
     """Encoder that bundles the level of each feature bound with its role; each level is bound only once."""
 
     def __init__(self, scheme: VSA, levels: Tensor, roles: Tensor) -> None:
         self.scheme, self.levels, self.roles = scheme, levels, roles
 
     def __call__(self, numbers: Tensor) -> Tensor:
-        """Bundles (n, shape) of the numbers (n, features) of levels."""
+        """Return bundles (n, *shape) of level indices (n, features)."""
         scheme, count = self.scheme, len(self.levels)
         shape, scalars = scheme.facts.memory_shape, scheme.facts.memory_scalars
         total = torch.zeros(len(numbers), scalars, dtype=scheme.dtype)
-        for part in slices(len(self.roles), rows_within(TABLE, count * scalars)):
+        for part in slices(len(self.roles), rows_within(MAX_TABLE_NUMBERS, count * scalars)):
             bound = scheme.picture(scheme.bind(self.levels, self.roles[part].unsqueeze(1)))
             table = as_reals(bound, len(shape)).flatten(0, 1)
             rows = numbers[:, part] + count * torch.arange(part.stop - part.start)
@@ -91,14 +91,14 @@ class Leveled:
         return scheme.bundle(sums.view(len(numbers), 1, *shape))
 
 
-class Tabled:
+class LevelMemory:
     """Encoder that stores the level of each feature in a memory under a path of its own."""
 
     def __init__(self, scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]]) -> None:
         self.scheme, self.levels, self.paths = scheme, levels, paths
 
     def __call__(self, numbers: Tensor) -> Tensor:
-        """Memories (n, numbers) of the numbers (n, features) of levels."""
+        """Return memories (n, numbers) of level indices (n, features)."""
         total = torch.zeros(len(numbers), self.scheme.facts.memory_scalars, dtype=self.scheme.dtype)
         for path, rows in zip(self.paths, numbers.mT, strict=True):
             distinct, places = rows.unique(return_inverse=True)
@@ -106,18 +106,18 @@ class Tabled:
         return total
 
 
-class Written:
-    """Fillers in one context."""
+class ArrayMemory:
+    """Encoder that stores an encoded array in a memory under one path."""
 
     def __init__(self, scheme: Scheme, code: Encoder, path: tuple[str, ...]) -> None:
         self.scheme, self.code, self.path = scheme, code, path
 
     def __call__(self, given: Tensor) -> Tensor:
-        """Memories (n, numbers)."""
+        """Return memories (n, numbers) of arrays."""
         return written(self.scheme, self.code(given), self.path)
 
 
 def written(scheme: Scheme, fillers: Tensor, path: tuple[str, ...]) -> Tensor:
-    """Fillers (n, *filler_shape), each alone in that context: (n, numbers)."""
+    """Return memories (n, numbers) that each hold one of the fillers (n, *filler_shape) under a path."""
     contexts = scheme.contexts([path])
     return torch.stack([scheme.trace(contexts, filler.unsqueeze(0)).flatten() for filler in fillers])

@@ -1,6 +1,7 @@
 """Capacity of a memory: its predicted accuracy, the warning when it falls short, and the size that pairs need."""
 
 import math
+import sys
 import warnings
 import zlib
 from collections import Counter
@@ -14,7 +15,9 @@ from typing import Any
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue, Overfull, UserError
 from carving.formats.documents import Pair
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Loads
+from carving.memory.reader import Reader
 from carving.memory.state import State, keeping
 from carving.planner import plan as planner
 from carving.planner.families import FAMILIES, NAMING_SHARE
@@ -32,6 +35,7 @@ STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 NEW = "Store all pairs in a larger memory, Memory.for_pairs(pairs), or call grow(paths=...)."
+EXPECTED_TARGET = Target(EXPECTED_ACCURACY)  # of memories that were not planned
 
 
 def predicted_accuracy(
@@ -65,16 +69,16 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
     return known["name"] in ("OSC", "HLB") and known.get("p") != 1 and (joint or not known.get("spread"))
 
 
-def foreseen(held: State, more: int = 0, draft: bool = False) -> float | None:
-    """What a state is predicted to name, with so many pairs more; of what was consolidated, if it was."""
-    if held.solved is not None:
-        return held.solved.level_after(more).accuracy
-    joint = held.target is not None and held.target.joint
-    bits = None if held.cells is None else held.cells.bits
-    return named(held.scheme, held.loads(more), _values(held), joint, draft, bits)
+def predicted_of(reader: Reader, more: int = 0, draft: bool = False) -> float | None:
+    """Return the predicted accuracy of a memory with `more` additional pairs; of the consolidated pairs, if it was."""
+    if reader.calibration is not None:
+        return reader.calibration.level_after(more).accuracy
+    joint = reader.target is not None and reader.target.joint
+    bits = None if reader.cells is None else reader.cells.bits
+    return accuracy_of_loads(reader.scheme, reader.loads(more), _values(reader), joint, draft, bits)
 
 
-def named(
+def accuracy_of_loads(
     scheme: Scheme, loads: Loads, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
     """The share of pairs that is predicted to be named: the louder they are, the less they notice the others."""
@@ -83,22 +87,20 @@ def named(
     return sum(known) if len(known) == len(each) else None
 
 
-def _values(held: State) -> int:
-    """The values among which one is named; where there are none yet, those that it was planned for."""
-    return len(held.vocabulary) or (held.target.vocabulary if held.target else 0)
+def _values(reader: Reader) -> int:
+    """Return the vocabulary size; of an empty memory, the size that it was planned for."""
+    return len(reader.vocabulary) or (reader.target.vocabulary if reader.target else 0)
 
 
-def falls_short(held: State) -> bool:
-    """Whether a state is predicted to name fewer values than its goal, or EXPECTED_ACCURACY, wants."""
-    if held.solved is None and _within(held):
-        return False
-    now = foreseen(held)
-    return now is not None and (held.target or Target(EXPECTED_ACCURACY)).missed_by(now)
-
-
-def _within(held: State) -> bool:
-    pairs, values = held.room
-    return held.load <= pairs and len(held.vocabulary) <= values
+def falls_short(reader: Reader) -> bool:
+    """Return whether the predicted accuracy is below the target, or EXPECTED_ACCURACY without one."""
+    target = reader.target
+    if reader.calibration is None and target is not None:
+        within = reader.load <= target.pairs and len(reader.vocabulary) <= target.vocabulary
+        if within:
+            return False
+    now = predicted_of(reader)
+    return now is not None and (reader.target or EXPECTED_TARGET).missed_by(now)
 
 
 @contextmanager
@@ -112,56 +114,77 @@ def collected() -> Iterator[list[str]]:
         _collected.reset(token)
 
 
-def _warn(message: str, stacklevel: int) -> None:
+def _warn(message: str) -> None:
+    """Warn of an overfull memory, at the first caller outside of this package."""
     messages = _collected.get()
-    if messages is None:
-        warnings.warn(Overfull(message), stacklevel=stacklevel + 1)
-    else:
+    if messages is not None:
         messages.append(message)
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("carving."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(Overfull(message), stacklevel=level)
 
 
-def told(before: State, after: State) -> State:
-    """The state after a change; where it falls short, that is said, as a warning of the function that called."""
-    if after.solved is not None:
-        return _told_of_noise(after)
-    if _within(after):
-        return after
-    target, pairs, values = after.target or Target(EXPECTED_ACCURACY), after.load, len(after.vocabulary)
-    if pairs <= before.load or pairs < before.told * AGAIN:
-        return after
-    many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
-    draft = after.target is None  # what is little is not known to the point
-    rough = predicted_accuracy(after.scheme, *many, joint=target.joint, draft=draft)
-    if rough is None or not target.missed_by(rough):
-        return replace(after, room=many)
-    now = foreseen(after, draft=draft)
-    if now is None or not target.missed_by(now):
-        return replace(after, room=(pairs + pairs // STEP, values + values // STEP))
-    _warn(sentence(foreseen(before, draft=draft), now, after), stacklevel=3)
-    return replace(after, told=pairs)
+class CapacityMonitor:
+    """Warns when changes make a memory miss its target accuracy.
+
+    Within what a memory was planned for, only the load is compared. Beyond it a prediction (1 to 5 ms; for a planned
+    memory of small cores 0.1 to 0.25 s) holds until pairs or values grow beyond the next power of two; only near the
+    limit are there more.
+    """
+
+    def __init__(self) -> None:
+        self.fits = (0, 0)  # pairs and values up to which the target is known to be reached
+        self.warned = 0  # pairs at the last warning
+        self.accuracy = 1.0  # of consolidated pairs, at the last warning
+
+    def reset(self) -> None:
+        """Warn again at the next occasion, because pairs were forgotten or consolidated."""
+        self.warned, self.accuracy = 0, 1.0
+
+    def check(self, before: Reader, after: Reader) -> None:
+        """Warn if a memory misses its target after pairs were stored."""
+        if after.calibration is not None:
+            self._check_noise(after, after.calibration)
+            return
+        target, pairs, values = after.target or EXPECTED_TARGET, after.load, len(after.vocabulary)
+        for most_pairs, most_values in (self.fits, (target.pairs, target.vocabulary)):
+            if pairs <= most_pairs and values <= most_values:
+                return
+        if pairs <= before.load or pairs < self.warned * AGAIN:
+            return
+        many = 1 << (pairs - 1).bit_length(), 1 << (values - 1).bit_length()
+        draft = after.target is None  # what is little is not known to the point
+        rough = predicted_accuracy(after.scheme, *many, joint=target.joint, draft=draft)
+        if rough is None or not target.missed_by(rough):
+            self.fits = many
+            return
+        now = predicted_of(after, draft=draft)
+        if now is None or not target.missed_by(now):
+            self.fits = pairs + pairs // STEP, values + values // STEP
+            return
+        _warn(sentence(predicted_of(before, draft=draft), now, after))
+        self.warned = pairs  # unless warnings are errors
+
+    def _check_noise(self, after: Reader, calibration: Consolidated) -> None:
+        """Warn of the accuracy that consolidated pairs lose by the noise of others."""
+        was, now = min(calibration.told, self.accuracy), calibration.level.accuracy
+        if was - now < WORTH_TELLING:
+            return
+        _warn(
+            f"The added pairs are noise to the consolidated ones: predicted accuracy {now:.1%} on "
+            f"{calibration.pairs:,} pairs (was {was:.1%}). Consolidate all pairs again: memory.consolidate(pairs)."
+        )
+        self.accuracy = now
 
 
-def _told_of_noise(after: State) -> State:
-    """The state after something was added to what was consolidated; it is said by how much that will be named less."""
-    solved = after.solved
-    assert solved is not None
-    now = solved.level.accuracy
-    if solved.told - now < WORTH_TELLING:
-        return after
-    _warn(
-        f"The added pairs are noise to the consolidated ones: predicted accuracy {now:.1%} on {solved.pairs:,} pairs "
-        f"(was {solved.told:.1%}). Consolidate all pairs again: memory.consolidate(pairs).",
-        stacklevel=4,
-    )
-    return replace(after, solved=replace(solved, told=now))
-
-
-def sentence(before: float | None, now: float, held: State) -> str:
+def sentence(before: float | None, now: float, reader: Reader) -> str:
     """Return the message of `Overfull`."""
     was = "" if before is None else f"was {before:.2%}, "
-    target = f"target {100 * held.target.accuracy:.4g}%" if held.target else f"{EXPECTED_ACCURACY:.0%} is expected"
-    way_out = "Call grow(), which returns a larger memory." if held.known is not None else NEW
-    return f"Memory over capacity: predicted accuracy {now:.2%} at {held.pairs:,} pairs ({was}{target}). {way_out}"
+    target = f"target {100 * reader.target.accuracy:.4g}%" if reader.target else f"{EXPECTED_ACCURACY:.0%} is expected"
+    way_out = "Call grow(), which returns a larger memory." if reader.path_counts is not None else NEW
+    return f"Memory over capacity: predicted accuracy {now:.2%} at {reader.pairs:,} pairs ({was}{target}). {way_out}"
 
 
 Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of their paths and values
@@ -258,7 +281,7 @@ DEFAULT_ACCURACY = 0.99  # the share of all answers that is to be right, where n
 
 
 def larger(
-    held: State,
+    reader: Reader,
     pairs: list[Pair],
     wanted: int | None,
     accuracy: float | None,
@@ -266,21 +289,22 @@ def larger(
     requirements: Requirements,
 ) -> State:
     """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
-    if held.codebook.trained is not None:
+    reader.check_changeable()
+    if reader.state.trained is not None:
         raise BadValue(
             "Cannot grow: the memory has trained fillers, which fit one size only. Train fillers for the new size, and "
             "store all pairs in a memory with them."
         )
     expected = _expected(survey(pairs), wanted)
-    share = naming_accuracy(DEFAULT_ACCURACY) if held.target is None else held.target.accuracy
+    share = naming_accuracy(DEFAULT_ACCURACY) if reader.target is None else reader.target.accuracy
     share = share if accuracy is None else naming_accuracy(accuracy)
-    own: Requirements = requirements if "scheme" in requirements else {**_as_before(held, expected), **requirements}
+    own: Requirements = requirements if "scheme" in requirements else {**_as_before(reader, expected), **requirements}
     plan = planner.plan(expected.pairs, expected.values, share, expected.shared, **own)
     scheme = make(
-        plan.scheme, seed=held.scheme.seed, dtype=held.scheme.dtype, device=held.scheme.device, **plan.parameters
+        plan.scheme, seed=reader.scheme.seed, dtype=reader.scheme.dtype, device=reader.scheme.device, **plan.parameters
     )
     target = Target(share, plan.pairs, expected.values, plan.joint)
-    return State.empty(scheme, Vocabulary(), target=target, known=keeping(keep_paths))
+    return State.empty(scheme, Vocabulary(), target=target, path_counts=keeping(keep_paths))
 
 
 def _expected(seen: Survey, wanted: int | None) -> Survey:
@@ -291,14 +315,14 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
     return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
 
 
-def _as_before(held: State, expected: Survey) -> Requirements:
+def _as_before(reader: Reader, expected: Survey) -> Requirements:
     """What the scheme was, as far as the planner has a choice of it."""
-    known, requirements = identity(held.scheme), Requirements()
+    known, requirements = identity(reader.scheme), Requirements()
     if known["name"] in {family.scheme for family in FAMILIES}:
         requirements["scheme"] = known["name"]
     if "basis" in known:
         requirements["basis"] = known["basis"]
-    if held.target is not None and held.target.joint and set(expected.shared) == {1}:
+    if reader.target is not None and reader.target.joint and set(expected.shared) == {1}:
         requirements["joint"] = True
         if known.get("spread"):
             requirements["spread"] = known["spread"]

@@ -30,9 +30,6 @@ class Codebook:
         self._codes = self._parts = self._fillers  # what is made of them for many questions, and for few
         self._index: CandidateIndex | None = None  # and for many fillers
         if self.trained is not None:
-            shape = (len(vocabulary), *scheme.facts.filler_shape)
-            check_tensor("fillers", self.trained, shape, "there must be one for each value of the vocabulary")
-            check_finite("fillers", self.trained)
             self._fillers = self._extended(self._fillers, self.trained)
 
     @property
@@ -47,13 +44,13 @@ class Codebook:
         Raises:
             BadValue: If the fillers are not `holdable`.
         """
-        if not self.holdable:
-            raise BadValue(
-                f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
-                "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
-            )
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
         if len(fillers) < len(self.vocabulary):
+            if not self.holdable:
+                raise BadValue(
+                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
+                    "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
+                )
             missing = self.vocabulary.names(len(fillers))
             fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
         return fillers
@@ -192,6 +189,13 @@ class Drawn:
             kept[start:end] = new
             self._rows.update(zip(names, range(start, end), strict=True))
         return kept
+
+
+def check_fillers(scheme: Scheme, values: int, fillers: Tensor) -> None:
+    """Refuse trained fillers that are not finite, or not one for each value."""
+    shape = (values, *scheme.facts.filler_shape)
+    check_tensor("fillers", fillers, shape, "there must be one for each value of the vocabulary")
+    check_finite("fillers", fillers)
 
 
 def is_number(value: Value) -> bool:

@@ -1,7 +1,13 @@
-"""How often each value was stored, and the weight under each path, as persistent structures that states share."""
+"""Counts of values and weights of paths: persistent structures, of which a change copies little.
+
+A small vocabulary's counts are copied with every change. Those of a large one stay where they are, and a state beside
+them remembers what differs, so that one more pair copies a few numbers. Paths lie in layers, each at least twice as
+large as the next: one more pair makes a layer of one, and layers that have become too alike are joined. A path is
+copied about as often as the number of paths can be doubled, and looked up in as many layers.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -13,72 +19,63 @@ from torch import Tensor
 from carving.symbols.codec import Path, Role, canonical, parse_paths
 from carving.tensors import lasting
 
-LARGE = 2**16  # values whose counts are not copied with every change
-MOST = 2**12  # of which so many differ at most: then they are laid out anew
+LARGE_VOCABULARY = 2**16  # values whose counts are not copied with every change
+MAX_DIFFERING = 2**12  # counts that may differ from the shared ones before all are laid out anew
+NO_WEIGHT = 1e-6  # a smaller weight is what rounding leaves of none
 
 Rows = NDArray[np.int64]
 
 
 class Summary(NamedTuple):
-    """What is asked of all counts."""
+    """Sum and bounds of all counts."""
 
-    stored: float  # their sum, those that are less than nothing left out
+    stored: float  # without counts below zero
     least: float
     most: float
 
 
-class Counts:
+class ValueCounts:
     """A count for each value, by its row.
 
-    >>> few = Counts(torch.zeros(3, dtype=torch.float64))
+    Args:
+        shared: Counts (n,) in float64, which nobody changes.
+        differing: The rows whose counts are others.
+        size: The number of values, at least n. Further ones have the count 0.
+
+    >>> few = ValueCounts(torch.zeros(3, dtype=torch.float64))
     >>> more = few.plus(4, [1, 3], torch.tensor([2.0, 1.0]))
     >>> more.tensor.tolist(), few.tensor.tolist(), more.stored, more.of(np.array([3, -1, 1])).tolist()
     ([0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0], 3.0, [1.0, 0.0, 2.0])
     """
 
-    def __init__(self, tensor: Tensor, differing: dict[int, float] | None = None, size: int | None = None) -> None:
-        """Those of a tensor that nobody else changes, or of one that is shared, but for some."""
-        self._shared, self._differing, self.size = tensor, differing or {}, len(tensor) if size is None else size
-        self.laid = tensor if differing is None and size is None else None  # all of them, where they lie in one
-        self._summary: Summary | None = None
-        self._seen: int | None = None  # the changes of the tensor that the summary knows of
-        self._given = self._lent = False  # to who may change the tensor; to other states
+    def __init__(self, shared: Tensor, differing: dict[int, float] | None = None, size: int | None = None) -> None:
+        self._shared, self._differing, self.size = shared, differing or {}, len(shared) if size is None else size
+        self.laid = shared if differing is None and size is None else None  # all of them, where they lie in one tensor
 
     def __len__(self) -> int:
         return self.size
 
-    def __reduce__(self) -> tuple[type["Counts"], tuple[Tensor]]:
-        return Counts, (self.tensor,)
+    def __reduce__(self) -> tuple[type["ValueCounts"], tuple[Tensor]]:
+        return ValueCounts, (self.tensor,)
 
     @property
     def tensor(self) -> Tensor:
-        """All of them, laid out when they are first asked for."""
+        """All counts, laid out when they are first asked for."""
         if self.laid is None:
-            self._lay_out()
-        assert self.laid is not None
+            with lasting():
+                tensor = torch.cat([self._shared, self._shared.new_zeros(self.size - len(self._shared))])
+                if self._differing:
+                    rows = torch.tensor(list(self._differing))
+                    tensor[rows] = torch.tensor(list(self._differing.values()), dtype=tensor.dtype)
+            self.laid = tensor
         return self.laid
 
-    def given(self) -> Tensor:
-        """The same for someone who may change it, which only this state is to see."""
-        if self._lent and self.laid is self._shared:
-            self._lay_out()
-        self._given = True
-        return self.tensor
-
-    def _lay_out(self) -> None:
-        with lasting():
-            tensor = torch.cat([self._shared, self._shared.new_zeros(self.size - len(self._shared))])
-            if self._differing:
-                rows = torch.tensor(list(self._differing))
-                tensor[rows] = torch.tensor(list(self._differing.values()), dtype=tensor.dtype)
-        self._seen, self.laid = tensor._version, tensor
-
     def of(self, rows: Rows | Sequence[int]) -> Tensor:
-        """Those of some rows; where a row is below zero, nothing."""
+        """Return the counts (n,) of rows; 0 where a row is below zero."""
         asked = np.asarray(rows, dtype=np.int64)
         tensor = self.laid
         if tensor is None:
-            tensor = self._shared if len(asked) <= MOST else self.tensor
+            tensor = self._shared if len(asked) <= MAX_DIFFERING else self.tensor
         there = (asked >= 0) & (asked < len(tensor))
         counts = np.zeros(len(asked))
         counts[there] = tensor.numpy()[asked[there]]
@@ -87,53 +84,34 @@ class Counts:
             counts = np.array([self._differing.get(row, count) for row, count in each], dtype=np.float64)
         return torch.from_numpy(counts)
 
-    def plus(self, size: int, rows: Rows | Sequence[int], weights: Tensor) -> "Counts":
-        """Those of so many values, of which some, each given once, were stored so much more."""
-        if size < LARGE or self._given or len(self._differing) + len(rows) > MOST:
-            here = self.tensor if self.laid is None else self.laid
+    def plus(self, size: int, rows: Rows | Sequence[int], weights: Tensor) -> "ValueCounts":
+        """Return counts of `size` values with `weights` (n,) added at distinct `rows`."""
+        if size < LARGE_VOCABULARY or len(self._differing) + len(rows) > MAX_DIFFERING:
             with lasting():
-                tensor = torch.cat([here, here.new_zeros(size - self.size)])
+                tensor = torch.cat([self.tensor, self.tensor.new_zeros(size - self.size)])
                 tensor[rows] += weights
-            return Counts(tensor)
+            return ValueCounts(tensor)
         before, summary = self.of(rows), self.summary
         after = before + weights
         changed = dict(zip(np.asarray(rows).tolist(), after.tolist(), strict=True))
-        self._lent, more = True, Counts(self._shared, self._differing | changed, size)
+        more = ValueCounts(self._shared, self._differing | changed, size)
         stored = summary.stored + float(after.clamp_min(0).sum() - before.clamp_min(0).sum())
         least, most = min([summary.least, *changed.values()]), max([summary.most, *changed.values()])
-        more._summary = Summary(stored, least, most)
+        more.__dict__["summary"] = Summary(stored, least, most)
         return more
 
-    @property
+    @cached_property
     def summary(self) -> Summary:
-        """The sum and the bounds of all of them; of one that was changed little, bounds that hold as well."""
-        tensor = self.laid
-        if tensor is None:
-            assert self._summary is not None  # made with it
-            return self._summary
-        try:
-            version = tensor._version
-        except RuntimeError:  # tensors of `torch.inference_mode` do not count their changes
-            return _summary(tensor)
-        if self._summary is None or self._seen != version:
-            self._summary = _summary(tensor)
-        self._seen = version
-        return self._summary
+        """Sum and bounds; of counts that differ from shared ones the bounds may be too wide."""
+        if not self.size:
+            return Summary(0.0, 0.0, 0.0)
+        least, most = map(float, self.tensor.aminmax())
+        return Summary(float(self.tensor.clamp_min(0).sum()), least, most)
 
     @property
     def stored(self) -> float:
-        """Their sum, those that are less than nothing left out."""
+        """The sum, without counts below zero."""
         return self.summary.stored
-
-
-def _summary(tensor: Tensor) -> Summary:
-    if not len(tensor):
-        return Summary(0.0, 0.0, 0.0)
-    least, most = map(float, tensor.aminmax())
-    return Summary(float(tensor.clamp_min(0).sum()), least, most)
-
-
-NOTHING = 1e-6  # a weight below is what rounding leaves of none
 
 
 class Layer(NamedTuple):
@@ -143,10 +121,12 @@ class Layer(NamedTuple):
     gone: frozenset[bytes]  # the paths that held nothing meanwhile: such a one stands behind the others when it is back
 
 
-class KnownPaths:
-    """Paths by their canonical bytes, with the sum of the weights that each holds: as many pairs, but one at least.
+class PathCounts:
+    """The sum of the weights under each path, by its canonical bytes, in the order in which the paths came.
 
-    >>> known = KnownPaths({b"p1:s3:dog": 2})
+    A path counts as many pairs as its rounded weight, at least one.
+
+    >>> known = PathCounts({b"p1:s3:dog": 2})
     >>> more = known.changed([(b"p1:s3:cat", 1), (b"p1:s3:dog", 1)])
     >>> list(more), more.pairs, list(known), known.pairs
     ([('dog',), ('cat',)], 4, [('dog',)], 2)
@@ -198,16 +178,16 @@ class KnownPaths:
         start = b"".join(map(canonical, prefix))  # of which no other role's bytes are the beginning
         return parse_paths(name for name in self.weights() if name.startswith(start, name.index(b":") + 1))
 
-    def changed(self, events: Iterable[tuple[bytes, float]]) -> "KnownPaths":
+    def changed(self, events: Iterable[tuple[bytes, float]]) -> "PathCounts":
         """With so much weight more under paths (or, below zero, less), one after the other; none below nothing."""
         counts, gone = dict[bytes, float](), set[bytes]()
-        more = KnownPaths()
+        more = PathCounts()
         more._size, more.pairs = self._size, self.pairs
         for name, number in events:
             last = counts[name] if name in counts else self._last(name)
             before = last or 0
             after = before + number
-            after = 0 if after < NOTHING else after
+            after = 0 if after < NO_WEIGHT else after
             if after == before:
                 continue
             if last == 0:

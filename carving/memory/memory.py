@@ -1,15 +1,16 @@
 """Memory: store documents or (path, value) pairs in one tensor of fixed size, and recall values by their paths.
 
 A memory consists of a scheme, one tensor, and the values that were stored, with their counts: noise and priors follow
-from these. An operation that fails leaves the memory unchanged.
+from these. An operation that fails leaves the memory unchanged. The verbs are functions of `query`, `evaluate`,
+`update`, `capacity` and `consolidation`.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from threading import RLock
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
 import torch
@@ -19,29 +20,64 @@ from carving.distributed.ranks import Group, Ranks
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
-from carving.memory.capacity import check_headroom, larger, naming_accuracy, survey, told
-from carving.memory.codebook import Codebook, check_finite
-from carving.memory.consolidation import Consolidating
-from carving.memory.counts import Counts
-from carving.memory.evaluate import DecodedPairs, Inventory, Reliability, check_whole, decode_pairs
-from carving.memory.pairs import Batch, OnProgress, batches, report
-from carving.memory.query import check_indexable
-from carving.memory.state import State, keeping
-from carving.memory.storage import load, save
-from carving.memory.update import Change, NotFound, added, check_weights, checked, forgotten, levels_of, stored, summed
+from carving.inference.answer import Answer, Answers
+from carving.memory.capacity import (
+    CapacityMonitor,
+    check_headroom,
+    falls_short,
+    larger,
+    naming_accuracy,
+    predicted_of,
+    survey,
+)
+from carving.memory.codebook import check_fillers, check_finite
+from carving.memory.consolidation import Consolidation, Wish, consolidate
+from carving.memory.counts import ValueCounts
+from carving.memory.evaluate import DecodedPairs, Verification, check_whole, decode_pairs, verify
+from carving.memory.pairs import OnProgress, batches
+from carving.memory.query import (
+    Asking,
+    Found,
+    check_roles,
+    decode,
+    rebuild_document,
+    recall_many,
+    recall_sets,
+    recognize_many,
+    where,
+)
+from carving.memory.reader import Reader
+from carving.memory.state import State, keeping, known_paths
+from carving.memory.storage import check_indexable, load, save
+from carving.memory.update import (
+    Change,
+    NotFound,
+    added,
+    check_weights,
+    checked,
+    finite_energy,
+    forget,
+    levels_of,
+    replace_value,
+    store,
+    store_of_ranks,
+    sum_of_ranks,
+)
 from carving.planner import plan as planner
 from carving.planner.requirements import Requirements, Shared, Target
 from carving.schemes import make
 from carving.schemes.base import Scheme
 from carving.storage.journaledfile import JournaledFile
 from carving.storage.locks import Place, shown
-from carving.symbols.codec import Label, Path, Value
+from carving.symbols.codec import Label, Path, Role, Value, canonical_path
+from carving.symbols.paths import as_path, pack
 from carving.symbols.vocabulary import Vocabulary
-from carving.validate import check_tensor, check_weight
+from carving.validate import check_integer, check_tensor, check_weight
 
 if TYPE_CHECKING:
     from carving.memory.quantized import QuantizedMemory
 
+T = TypeVar("T")
 
 MAX_PAIRS = 2.0**53  # of more, a count does not tell one more or less
 _with_locks: WeakSet["Memory"] = WeakSet()
@@ -57,7 +93,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
-class Memory(Inventory, Reliability, Consolidating):
+class Memory:
     """A memory of fixed size that stores documents or (path, value) pairs and recalls values by their paths.
 
     A path is a tuple of roles, such as `("sentence 5", "subject")`. Roles and values are labels: text, numbers, bytes.
@@ -91,14 +127,20 @@ class Memory(Inventory, Reliability, Consolidating):
     ) -> None:
         if not isinstance(scheme, Scheme):
             raise BadType(f'scheme must be a scheme such as OSC(d=64) or make("HLB", d=4096), got {scheme!r}.')
-        state = State.empty(scheme, Vocabulary(vocabulary), fillers, known=keeping(keep_paths))
-        self._state = state
+        known = Vocabulary(vocabulary)
+        if fillers is not None:
+            check_fillers(scheme, len(known), fillers)
+        self._set(Reader(State.empty(scheme, known, fillers, path_counts=keeping(keep_paths))))
+
+    def _set(self, reader: Reader) -> None:
+        """Start with this reader: every way to make a memory ends here."""
+        self._reader, self._monitor = reader, CapacityMonitor()
         self._make_lock()
 
     @classmethod
-    def _of(cls, state: State) -> Self:
-        memory = cls(state.scheme)
-        memory._state = state
+    def _of(cls, reader: Reader) -> Self:
+        memory = cls.__new__(cls)
+        memory._set(reader)
         return memory
 
     @classmethod
@@ -154,7 +196,7 @@ class Memory(Inventory, Reliability, Consolidating):
         """
         target = Target(float(accuracy), plan.pairs, vocabulary, plan.joint)
         scheme = make(plan.scheme, seed=seed, **plan.parameters)
-        return cls._of(State.empty(scheme, Vocabulary(), target=target, known=keeping(keep_paths)))
+        return cls._of(Reader(State.empty(scheme, Vocabulary(), target=target, path_counts=keeping(keep_paths))))
 
     @classmethod
     def for_pairs(
@@ -180,7 +222,8 @@ class Memory(Inventory, Reliability, Consolidating):
             key: The column of a DataFrame with the row names.
             seed: Seed of the scheme.
             keep_paths: As in `Memory`.
-            group: A process group of torch.distributed: every rank passes its own pairs, and gets a memory for all.
+            group: A process group of torch.distributed: every rank passes its own pairs, and gets a
+                memory for all, distributed over the group.
             on_progress: Called with the number of pairs that were counted since the last call.
             **requirements: Options of `carving.plan`: `scheme`, `p`, `compact`, ...
 
@@ -192,11 +235,11 @@ class Memory(Inventory, Reliability, Consolidating):
         >>> memory.pairs, memory.store(facts), memory.recall("cat", "says").value
         (0, 4, 'meow')
         """
-        headroom, accuracy = check_headroom(headroom), naming_accuracy(accuracy)
-        counted = chain.from_iterable(batches(pairs, key))
-        expected = survey(counted, on_progress, Ranks.of(group)).grown(headroom)
+        headroom, accuracy, ranks = check_headroom(headroom), naming_accuracy(accuracy), Ranks.of(group)
+        expected = survey(chain.from_iterable(batches(pairs, key)), on_progress, ranks).grown(headroom)
         sizes = expected.pairs, expected.values, accuracy, expected.shared
-        return cls.for_size(*sizes, seed=seed, keep_paths=keep_paths, **requirements)
+        memory = cls.for_size(*sizes, seed=seed, keep_paths=keep_paths, **requirements)
+        return memory if group is None else memory.distributed(group)
 
     @classmethod
     def like(cls, other: "Memory", *, keep_paths: bool | None = None) -> Self:
@@ -216,60 +259,159 @@ class Memory(Inventory, Reliability, Consolidating):
         """
         if not isinstance(other, Memory):
             raise BadType(f"other must be a Memory, got {other!r}. Memory.load(file) reads one.")
-        empty = other._state.emptied()
-        return cls._of(empty if keep_paths is None else replace(empty, known=keeping(keep_paths)))
+        empty = other._reader.state.emptied()
+        return cls._of(Reader(empty if keep_paths is None else replace(empty, path_counts=keeping(keep_paths))))
+
+    def distributed(self, group: Group) -> Self:
+        """Return a copy that the ranks of a process group of torch.distributed hold and query together.
+
+        All ranks must make the same calls in the same order. Every rank holds the whole memory: `store` takes each
+        rank's own pairs, and afterwards every memory holds those of all ranks; if one rank fails, no memory changes.
+        Queries, `verify` and `consolidate` take the same arguments on all ranks, which share the work and get the same
+        answers; the first rank writes files. `to`, `+` and `without_paths` return distributed
+        memories, too; `like`, `grow` and `all_reduce` do not.
+
+        Args:
+            group: A process group of torch.distributed.
+        """
+        return self._of(Reader(self._reader.state, self._reader.codebook, ranks=Ranks.of(group)))
 
     def __repr__(self) -> str:
         how = ", consolidated" if self.is_consolidated else ""
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}{how}"
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_state": self._state}  # a lock stays where it is
+        return {"state": self._reader.state}  # a lock, caches and ranks stay where they are
 
     def __setstate__(self, state: dict[str, State]) -> None:
-        self._state = state["_state"]
-        self._make_lock()
+        self._set(Reader(state["state"]))
+
+    def __bool__(self) -> bool:
+        return True  # an empty memory is one, too
 
     def _make_lock(self) -> None:
         self._lock = RLock()
         _with_locks.add(self)  # of no effect if it is there already, as while locks are renewed
 
+    # What it holds
+
+    @property
+    def _counted(self) -> Reader:
+        """A reader whose counts are up to date, though its tensor may not be."""
+        return self._reader
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that binds the pairs."""
+        return self._counted.scheme
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The values that the memory can answer with."""
+        return self._counted.vocabulary
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs that were stored and not forgotten."""
+        return self._counted.pairs
+
+    @property
+    def target(self) -> Target | None:
+        """Target of the plan (accuracy, pairs, vocabulary), or None if the memory was not planned."""
+        return self._counted.target
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether answers have probabilities: the scheme is linear (`scheme.facts.linear`)."""
+        return self._counted.scheme.facts.linear
+
+    @property
+    def is_consolidated(self) -> bool:
+        """Whether the memory was consolidated, so that its tensor is no longer the sum of its pairs."""
+        return self._counted.calibration is not None
+
     @property
     def tensor(self) -> Tensor:
-        """The tensor (*scheme.facts.memory_shape) that holds all pairs. It can be assigned."""
-        return self._state.tensor
+        """A copy of the tensor (*scheme.memory_shape) that holds all pairs. Another one can be assigned."""
+        return self._reader.tensor.clone()
 
     @tensor.setter
     def tensor(self, tensor: Tensor) -> None:
         facts, way_out = self.scheme.facts, "it is the shape of scheme.zeros()"
         check_tensor("tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
-        _check_held("tensor", tensor, self.tensor)
+        _check_dense("tensor", tensor, self._reader.tensor.device)
         with self._lock:
-            self._state = replace(self._state, tensor=tensor)
+            before, tensor = self._reader, tensor.detach().clone()
+            energy = finite_energy(before.scheme, tensor)
+            self._put(before, before.after(replace(before.state, tensor=tensor), energy))
 
     @property
     def counts(self) -> Tensor:
-        """How often each value was stored, (values,), in float64. It can be assigned."""
-        return self._state.often.given()
+        """A copy of how often each value was stored, (values,), in float64. Others can be assigned."""
+        return self._reader.counts.clone()
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
         way_out = "there is one count for each value of memory.vocabulary"
         check_tensor("counts", counts, (len(self.vocabulary),), way_out, torch.float64)
-        _check_held("counts", counts, self.counts)
+        _check_dense("counts", counts, torch.device("cpu"))
+        check_finite("counts", counts)
         if not float(counts.abs().sum()) <= MAX_PAIRS:
             raise BadValue(f"counts must sum to at most 2^53, got {float(counts.abs().sum()):.3g}.")
         with self._lock:
-            self._state = replace(self._state, often=Counts(counts))
-
-    @property
-    def _codebook(self) -> Codebook:
-        return self._state.codebook
+            before = self._reader
+            self._put(before, before.after(replace(before.state, value_counts=ValueCounts(counts.detach().clone()))))
 
     @property
     def trained_fillers(self) -> Tensor | None:
         """The fillers (n, *filler_shape) that were passed for the first n values of the vocabulary, None if none."""
-        return self._state.codebook.trained
+        return self._counted.state.trained
+
+    @property
+    def keeps_paths(self) -> bool:
+        """Whether the memory keeps the paths of its pairs."""
+        return self._counted.path_counts is not None
+
+    def __len__(self) -> int:
+        """Return the number of different paths that hold a value."""
+        return len(known_paths(self._counted.state))
+
+    def __iter__(self) -> Iterator[Path]:
+        """Iterate over the paths, in the order in which they were first stored."""
+        return iter(known_paths(self._counted.state))
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path is among the kept paths: an exact lookup, not a query."""
+        return known_paths(self._counted.state).count(canonical_path(_as_key(path))) > 0
+
+    def __getitem__(self, path: Role | Path) -> Value | list[Value]:
+        """Recall the value under a kept path, or the list of its values if several pairs were stored under it.
+
+        Raises:
+            KeyError: If the path is not kept.
+        """
+        reader, key = self._reader, _as_key(path)
+        count = known_paths(reader.state).count(canonical_path(key))
+        if not count:
+            raise KeyError(f"No value is stored under {key!r}.")
+        if count == 1:
+            return recall_many(reader, [key], prior_empty=0.0)[0].value
+        if self.has_probabilities:
+            return [answer.value for answer in recall_sets(reader, [key])[0]]
+        return [answer.value for answer in recall_many(reader, [key], top=count)[0]]
+
+    def packed_paths(self) -> int:
+        """Return the number of bytes that the kept paths take in a file."""
+        return len(pack(known_paths(self._counted.state).weights()))
+
+    def paths(self, *prefix: Role | Path) -> list[Path]:
+        """Return the kept paths that begin with a prefix, in the order in which they were first stored.
+
+        Args:
+            *prefix: The roles of the prefix, or one path. Without any, all paths are returned.
+        """
+        whole = prefix[0] if len(prefix) == 1 and isinstance(prefix[0], tuple) and prefix[0] else prefix
+        return list(known_paths(self._counted.state).below(whole))  # type: ignore[arg-type]  # a tuple among roles is refused
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """Return a copy on another device, or in another precision.
@@ -284,12 +426,410 @@ class Memory(Inventory, Reliability, Consolidating):
         if isinstance(device, torch.dtype):
             raise BadType(f"device must be a device, got {device}. Pass a precision as to(dtype={device}).")
         changes = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
-        moved = self._state.moved(self.scheme.like(**changes))
+        moved = Reader(self._reader.state.moved(self.scheme.like(**changes)), ranks=self._reader.ranks)
         if moved.scheme.dtype != self.scheme.dtype:
-            check_weights(moved, [levels_of(moved)])
+            check_weights(moved, [levels_of(moved.state)])
         return self._of(moved)
 
-    # Storing and forgetting
+    def without_paths(self) -> Self:
+        """Return a copy that keeps no paths."""
+        return self._of(self._reader.after(replace(self._reader.state, path_counts=None)))
+
+    # Queries
+
+    @overload
+    def recall(
+        self,
+        *path: Role,
+        top: None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
+    ) -> Answer: ...
+
+    @overload
+    def recall(
+        self,
+        *path: Role,
+        top: int,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
+    ) -> list[Answer]: ...
+
+    def recall(
+        self,
+        *path: Role,
+        top: int | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
+    ) -> Answer | list[Answer]:
+        """Return the value stored under a path, or the `top` most probable values.
+
+        Args:
+            *path: The roles of the path.
+            top: Number of values to return. None returns one answer, which is empty if nothing is stored.
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that the path is empty, from 0 (it certainly holds a value) to below 1.
+            recall_target: For very large vocabularies: see `recall_many`.
+
+        Returns:
+            An `Answer`, whose probability assumes that the path holds at most one value; it is false if the path is
+            more probably empty. With `top` a list of answers, most probable first: the path may
+            hold several values, so that the probabilities may add up to more than 1.
+
+        Raises:
+            BadValue: If nothing was stored, or `candidates` contains an unknown value.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> memory.recall("dog", "says").value, bool(memory.recall("cow", "says"))
+        ('woof', False)
+        >>> [answer.value for answer in memory.recall("cat", "says", top=2)]
+        ['meow', 'woof']
+        """
+        how = dict(candidates=candidates, prior_empty=prior_empty, recall_target=recall_target)
+        answer: Answer | list[Answer] = recall_many(self._reader, [path], top=top, **how)[0]  # type: ignore[arg-type]
+        return answer
+
+    def recall_many(
+        self,
+        paths: Iterable[Path],
+        *,
+        top: int | None = None,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        recall_target: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Any]:
+        """Recall many paths at once: one answer for each path, or with `top` one list of answers.
+
+        Args:
+            paths: The paths, each a tuple of roles.
+            top: Number of values to return for each path. None returns one answer, which may be empty.
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that a path is empty, from 0 to below 1.
+            recall_target: Target recall of an approximate search, relative to scoring all candidates, which 1 does.
+                Below 1 an index of compact fillers is used (docs/candidates.md). By default 0.999 for 200,000 values or
+                more that can be indexed, else 1.
+            on_progress: Called with the number of paths that were answered since the last call.
+
+        Returns:
+            n answers, or n lists of answers, as of `recall`.
+
+        Raises:
+            BadValue: If nothing was stored, `candidates` contains an unknown value, or `recall_target` needs an index
+                that the memory cannot have.
+        """
+        return recall_many(
+            self._reader,
+            paths,
+            top=top,
+            candidates=candidates,
+            prior_empty=prior_empty,
+            recall_target=recall_target,
+            on_progress=on_progress,
+        )
+
+    def recognize(self, *path: Role, value: Value, prior_empty: float = 0.5) -> Answer:
+        """Return how probably a value is stored under a path; the answer is true if that is at least 0.5.
+
+        Without probabilities (`has_probabilities`) every answer is true: compare the scores instead.
+
+        Args:
+            *path: The roles of the path.
+            value: The value.
+            prior_empty: Prior probability that the value is not stored there.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> bool(memory.recognize("dog", "says", value="woof")), bool(memory.recognize("dog", "says", value="meow"))
+        (True, False)
+        """
+        check_roles(path)
+        return recognize_many(self._reader, [(path, value)], prior_empty=prior_empty)[0]
+
+    def recognize_many(
+        self, pairs: Iterable[Pair], *, prior_empty: float = 0.5, on_progress: OnProgress | None = None
+    ) -> list[Answer]:
+        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognize`."""
+        return recognize_many(self._reader, pairs, prior_empty=prior_empty, on_progress=on_progress)
+
+    def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
+        """Return all values of a path whose probability is at least `threshold`, most probable first.
+
+        Args:
+            *path: The roles of the path.
+            threshold: Minimum probability that a value is stored there, between 0 and 1.
+            **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
+
+        Raises:
+            BadValue: If the scheme has no probabilities.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "hunter")])
+        3
+        >>> sorted(answer.value for answer in memory.recall_set("dog", "is a"))
+        ['animal', 'pet']
+        """
+        return recall_sets(self._reader, [path], threshold=threshold, **how)[0]
+
+    def recall_sets(
+        self,
+        paths: Iterable[Path],
+        *,
+        threshold: float = 0.5,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        on_progress: OnProgress | None = None,
+    ) -> list[list[Answer]]:
+        """Return one list of answers for each path, which may hold several values: see `recall_set`.
+
+        The arguments are those of `recall_many`, and `threshold` is the minimum probability.
+        """
+        how = dict(candidates=candidates, prior_empty=prior_empty, on_progress=on_progress)
+        return recall_sets(self._reader, paths, threshold=threshold, **how)  # type: ignore[arg-type]
+
+    def decode(
+        self,
+        paths: Iterable[Path] | None = None,
+        *,
+        candidates: Iterable[Value] | None = None,
+        prior_empty: float = 0.5,
+        rounds: int = 100,
+        on_progress: OnProgress | None = None,
+    ) -> Answers:
+        """Decode all paths jointly, by approximate message passing (AMP).
+
+        It reaches a far higher load than single queries, as long as it converges (see `converged`).
+
+        Decoded values are subtracted as interference from the others, round by round. Every path takes one core
+        (*scheme.facts.core_shape) of working memory.
+
+        Args:
+            paths: Every stored path, once for each value that it holds. Pairs under other paths act as noise. By
+                default the kept paths (`keep_paths=True`).
+            candidates: The values to consider. By default the whole vocabulary.
+            prior_empty: Prior probability that a path is empty.
+            rounds: Maximum number of rounds.
+            on_progress: Called with the number of paths that were decoded since the last call, an estimate.
+
+        Returns:
+            One answer for each path. `converged` says whether decoding converged (for all pairs of a quantized memory:
+            whether they reproduce its cells); if it is False, expect the accuracy of single queries (`recall`).
+            `paths` are the paths, and `rounds` the rounds that it took.
+
+        Raises:
+            BadValue: If the memory was consolidated, its scheme is not linear, or no paths are given or kept.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2), keep_paths=True)
+        >>> memory.store({f"key {i}": f"value {i}" for i in range(40)})
+        40
+        >>> answers = memory.decode()
+        >>> answers.converged, answers.paths[7], answers[7].value
+        (True, ('key 7',), 'value 7')
+        """
+        how = dict(candidates=candidates, prior_empty=prior_empty, rounds=rounds, on_progress=on_progress)
+        return decode(self._reader, paths, **how)  # type: ignore[arg-type]
+
+    def rebuild(self, paths: Iterable[Path] | None = None, **how: Unpack[Asking]) -> Document:
+        """Return the document of nested dicts and lists under the paths; a path without an answer is left out.
+
+        Args:
+            paths: The paths of the document. By default the kept paths.
+            **how: `candidates` and `prior_empty` as in `recall`; `on_progress`.
+
+        Raises:
+            BadValue: If a kept path holds several different values, which a document cannot: use `recall_sets`.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
+        >>> memory.store({"dog": {"says": "woof", "legs": 4}})
+        2
+        >>> memory.rebuild()
+        {'dog': {'says': 'woof', 'legs': 4}}
+        """
+        return rebuild_document(self._reader, paths, **how)
+
+    def where(
+        self,
+        value: Value,
+        paths: Iterable[Path] | None = None,
+        *,
+        threshold: float = 0.5,
+        prior_empty: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Found]:
+        """Return the paths that hold a value, most probable first.
+
+        Args:
+            value: The value.
+            paths: The paths to search. By default the kept paths.
+            threshold: Minimum probability, between 0 and 1.
+            prior_empty: Prior probability that a path does not hold this value. By default derived from how often the
+                value was stored, and at least 0.5.
+            on_progress: Called with the number of paths that were searched since the last call.
+
+        Returns:
+            (path, answer) pairs. Paths may hold other values, too.
+
+        Raises:
+            BadValue: If the memory keeps no paths and none are given, or has no probabilities.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=40, p=3))
+        >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}, "table": {"legs": 4}})
+        3
+        >>> [path for path, _ in memory.where(4, paths=[("dog", "legs"), ("bird", "legs"), ("cat", "legs")])]
+        [('dog', 'legs')]
+        """
+        how = dict(threshold=threshold, prior_empty=prior_empty, on_progress=on_progress)
+        return where(self._reader, value, paths, **how)  # type: ignore[arg-type]
+
+    def decode_pairs(
+        self,
+        paths: Iterable[Path] | None = None,
+        *,
+        joint: bool | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> DecodedPairs:
+        """Decode all pairs that the memory holds, and report how many are certain.
+
+        Args:
+            paths: The paths, each as often as it holds values. By default the kept paths.
+            joint: Decode all paths jointly (True) or one by one (False). By default jointly, and one by one if that
+                takes more than 128 MiB of cores, or does not converge and gives fewer confident answers.
+            on_progress: Called with the number of paths that were decoded since the last call.
+
+        Raises:
+            BadValue: If the memory keeps no paths and none are given.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
+        >>> memory.store({"dog": {"legs": 4}, "bird": {"legs": 2}})
+        2
+        >>> found = memory.decode_pairs()
+        >>> found.pairs, found.confident, found.missing
+        ([(('dog', 'legs'), 4), (('bird', 'legs'), 2)], 2, 0)
+        """
+        return decode_pairs(self._reader, paths, joint, on_progress)
+
+    def verify(
+        self,
+        pairs: Document | Iterable[Pair] | Frame,
+        *,
+        key: Label = None,
+        joint: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Verification:
+        """Query the memory for pairs, and report which it answers correctly.
+
+        Args:
+            pairs: A document, (path, value) pairs or a DataFrame, as for `Memory.store`; possibly a part of what was
+                stored. A pair is correct if its value is among those that the memory finds under its path.
+            key: The column of a DataFrame with the row names.
+            joint: Decode all pairs jointly instead of querying path by path.
+            on_progress: Called with the number of paths that were answered since the last call.
+
+        Returns:
+            The result: true if all answers are correct.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> outcome = memory.verify({"dog": {"says": "meow"}, "cat": {"says": "meow"}})
+        >>> outcome.correct, outcome.accuracy, [(wrong.path, wrong.answer.value) for wrong in outcome.wrong]
+        (1, 0.5, [(('dog', 'says'), 'woof')])
+        """
+        return verify(self._reader, chain.from_iterable(batches(pairs, key)), joint, on_progress)
+
+    def predicted_accuracy(self, pairs: int = 0) -> float | None:
+        """Return the predicted accuracy of recalling stored values, None if there is no prediction for the scheme.
+
+        It is that of single queries, or of joint decoding if the memory was planned for it (`target.joint`), and
+        assumes that all values are about equally frequent. An empty memory that was planned expects the vocabulary that
+        it was planned for.
+
+        Args:
+            pairs: Predict for this many additional pairs.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2), vocabulary=["woof", "meow"])
+        >>> memory.predicted_accuracy() is None, [memory.predicted_accuracy(pairs=n) > 0.95 for n in (2, 1000)]
+        (True, [True, False])
+        """
+        return predicted_of(self._counted, check_integer("pairs", pairs, 0))
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether the predicted accuracy is below the target accuracy in `target`, or below 0.9 without one."""
+        return falls_short(self._counted)
+
+    def plot(self, *path: Role, prior_empty: float = 0.5) -> Any:
+        """Return a matplotlib figure of the memory: its cells and its load, or the scores of all values at a path.
+
+        Args:
+            *path: The roles of a path whose scores are shown. Without any, the memory itself is shown.
+            prior_empty: Prior probability that the path is empty.
+
+        Raises:
+            MissingExtra: If matplotlib (the extra `plots`) is not installed.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> figure = memory.plot("dog", "says")
+        >>> figure.axes[0].get_title(loc="left")
+        'dog / says'
+        """
+        from carving.explore.display import plot_memory, plot_scores
+
+        return plot_scores(self, check_roles(path), prior_empty) if path else plot_memory(self)
+
+    def _repr_html_(self) -> str:
+        from carving.explore.display import memory_html
+
+        return memory_html(self)
+
+    # Changes
+
+    def _put(self, before: Reader, after: Reader) -> None:
+        """Replace the reader by one that was made of it: one assignment, which happens or does not."""
+        if self._reader is not before:
+            raise BadValue(
+                "The memory was modified while store() or forget() was consuming its input. Pass a list instead of a "
+                "generator that modifies it."
+            )
+        self._reader = after
+
+    def _commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
+        """Apply the change that `fill` makes, unless it has no pairs, and return what `fill` returns."""
+        with self._lock:
+            before = self._reader
+            change = Change(before)
+            result = fill(change)
+            if change.pairs:
+                after = checked(change)
+                if stores:
+                    self._monitor.check(before, after)
+                else:
+                    self._monitor.reset()
+                self._put(before, after)
+        return result
+
+    def _store(self, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None) -> int:
+        if ranks.size == 1:
+            return self._commit(lambda change: store(change, parts, weight, on_progress), stores=True)
+        return self._commit(lambda change: store_of_ranks(change, parts, weight, ranks, on_progress), stores=True)
 
     def store(
         self,
@@ -297,7 +837,6 @@ class Memory(Inventory, Reliability, Consolidating):
         *,
         key: Label = None,
         weight: float = 1.0,
-        group: Group = None,
         on_progress: OnProgress | None = None,
     ) -> int:
         """Store a document or (path, value) pairs.
@@ -311,8 +850,6 @@ class Memory(Inventory, Reliability, Consolidating):
                 polars.
             key: The column of a DataFrame with the row names. By default rows are numbered.
             weight: How strongly to store each pair.
-            group: A process group of torch.distributed: every rank passes its own pairs (possibly none), and afterwards
-                its memory holds the pairs of all ranks. If one rank fails, no memory changes.
             on_progress: Called with the number of pairs that were bound since the last call.
 
         Returns:
@@ -331,18 +868,8 @@ class Memory(Inventory, Reliability, Consolidating):
         >>> memory.store({"cow": {"says": "moo"}})
         1
         """
-        with self._lock:
-            held = self._state
-            if group is None:
-                change = Change(held, check_weight(weight))
-                for pairs in batches(what, key):
-                    change.add(Batch(pairs))
-                    report(on_progress, len(pairs))
-            else:
-                what = iter(()) if isinstance(what, list) and not what else what
-                change = stored(held, batches(what, key), check_weight(weight), Ranks.of(group), on_progress)
-            self._put(held, told(held, checked(change)))
-        return change.pairs
+        parts, weight = batches(what, key), check_weight(weight)
+        return self._store(parts, weight, self._counted.ranks, on_progress)
 
     def forget(
         self,
@@ -379,29 +906,96 @@ class Memory(Inventory, Reliability, Consolidating):
         >>> memory.forget({"dog": {"says": "woof"}, "cow": {"says": "moo"}}), memory.pairs
         ([(('cow', 'says'), 'moo')], 1)
         """
-        with self._lock:
-            held = self._state
-            change, not_found = forgotten(held, batches(what, key), check_weight(weight), force, on_progress)
-            if not_found and not change.pairs:
-                return not_found
-            self._put(held, replace(checked(change), told=0))
-        return not_found
+        parts, weight = batches(what, key), check_weight(weight)
+        return self._commit(lambda change: forget(change, parts, weight, force, on_progress))
 
-    def _put(self, held: State, state: State) -> None:
-        """Put a state in the place of the one that it was made of: one assignment, which happens or does not."""
-        if self._state is not held:
-            raise BadValue(
-                "The memory was modified while store() or forget() was consuming its input. Pass a list instead of a "
-                "generator that modifies it."
-            )
-        self._state = state
+    def replace(self, path: Path, value: Value, old: Value = None, *, force: bool = False) -> Answer:
+        """Replace the value of a path: subtract what is stored there, and store another value as strongly.
+
+        Reading and writing are one change, which other threads see whole, and in the journal of an open file one
+        record.
+
+        Args:
+            path: The path, a tuple of roles.
+            value: The new value.
+            old: The value to replace, of a path with several values. By default the only value of the path.
+            force: Replace the most probable value even if it is not certain, or not the only one. If the path is empty,
+                store the new value.
+
+        Returns:
+            The value that was replaced, with its probability; false if there was none.
+
+        Raises:
+            BadValue: If the path has no value, several, or none that is certain, without `force`; if the memory was
+                consolidated or quantized, or has no probabilities.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> memory.replace(("dog", "says"), "bark").value, memory.recall("dog", "says").value, memory.pairs
+        ('woof', 'bark', 2)
+        """
+        return self._commit(lambda change: replace_value(change, path, value, old, force))
+
+    def consolidate(
+        self,
+        pairs: Document | Iterable[Pair] | Frame | None = None,
+        accuracy: float = 1.0,
+        *,
+        paths: Iterable[Path] | None = None,
+        bits: int | None = None,
+        key: Label = None,
+        on_progress: OnProgress | None = None,
+    ) -> Consolidation:
+        """Solve for the tensor so that single queries return these pairs, as far as its cells allow.
+
+        A consolidated memory answers correctly from far fewer cells. But pairs that are stored later are noise to it,
+        and none can be forgotten. If no more pairs are answered correctly than before, the tensor stays unchanged.
+
+        Args:
+            pairs: The stored pairs, one value per path: a document, pairs or a DataFrame, as for `Memory.store`. By
+                default they are decoded from the memory, jointly.
+            accuracy: Target accuracy, above 0 and at most 1: stop when this share of the pairs is answered correctly.
+            paths: The paths to decode the pairs from, instead of `pairs`. By default the kept paths.
+            bits: Restrict the cells to 2^bits different numbers (1, 2, 3, 4 or 8 bits), so that the memory can be
+                quantized without loss. By default full precision.
+            key: The column of a DataFrame with the row names.
+            on_progress: Called with the number of additional pairs that are answered correctly.
+
+        Returns:
+            The result: true if the target accuracy was reached.
+
+        Raises:
+            BadValue: If the memory is empty or not a plain sum, a pair was never stored, a path has several values, or
+                the pairs cannot be decoded.
+
+        >>> from carving import OSC, Memory
+        >>> memory = Memory(OSC(d=30, k1=4, compact=True))
+        >>> facts = {f"key {i}": f"value {i}" for i in range(100)}
+        >>> memory.store(facts)
+        100
+        >>> outcome = memory.consolidate(facts)
+        >>> outcome.before < 60, outcome.after, memory.is_consolidated, memory.recall("key 7", prior_empty=0.0).value
+        (True, 100, True, 'value 7')
+        """
+        with self._lock:
+            before, wish = self._reader, Wish(accuracy, bits)
+            given = None if pairs is None else chain.from_iterable(batches(pairs, key))
+            after, outcome = consolidate(before, given, paths, wish, on_progress)
+            if after is not before:
+                self._monitor.reset()
+                self._put(before, after)
+        return outcome
 
     def __add__(self, other: "Memory") -> "Memory":
         """Return a memory with the pairs of both: the sum of their tensors and counts, with a joint vocabulary."""
         if not isinstance(other, Memory):
             return NotImplemented
-        ours, theirs = self._state, other._state
-        return self._of(told(max(ours, theirs, key=lambda each: each.pairs), added(ours, theirs)))
+        ours, theirs = self._reader, other._reader
+        both = Memory._of(added(ours, theirs))
+        both._monitor.check(max(ours, theirs, key=lambda each: each.pairs), both._reader)
+        return both
 
     def all_reduce(self, group: Group) -> Self:
         """Return the sum of the memories of all ranks of a process group, as `+` adds two; every rank gets all of it.
@@ -409,14 +1003,9 @@ class Memory(Inventory, Reliability, Consolidating):
         Raises:
             BadValue: If the memories cannot be added, or one was consolidated.
         """
-        held = self._state
-        return self._of(told(held, summed(held, Ranks.of(group))))
-
-    # Other sizes
-
-    def without_paths(self) -> Self:
-        """Return a copy that keeps no paths."""
-        return self._of(replace(self._state, known=None))
+        both = self._of(sum_of_ranks(self._reader, Ranks.of(group)))
+        both._monitor.check(self._reader, both._reader)
+        return both
 
     def grow(
         self,
@@ -457,15 +1046,16 @@ class Memory(Inventory, Reliability, Consolidating):
         >>> bigger.target.pairs, bigger.recall("key 7").value, found.confident, found.requested
         (200, 'value 7', 20, 20)
         """
-        held = self._state
-        found = decode_pairs(held, paths, on_progress=on_progress)
+        reader = self._reader
+        reader.check_changeable()
+        found = decode_pairs(reader, paths, on_progress=on_progress)
         if not found.requested:
             raise BadValue(
                 "The memory is empty. Memory.for_size(pairs, vocabulary) returns an empty memory of another size."
             )
-        check_whole(held, found, force)
+        check_whole(reader, found, force)
         kept = self.keeps_paths if keep_paths is None else keep_paths
-        bigger = self._of(larger(held, found.pairs, pairs, accuracy, kept, requirements))
+        bigger = self._of(Reader(larger(reader, found.pairs, pairs, accuracy, kept, requirements)))
         bigger.store(found.pairs)
         return bigger, found
 
@@ -494,11 +1084,12 @@ class Memory(Inventory, Reliability, Consolidating):
         """
         if not isinstance(other, Memory):
             raise BadType(f"other must be a Memory, got {other!r}. To store pairs, call store().")
-        held = other._state
-        found = decode_pairs(held, on_progress=on_progress)
-        check_whole(held, found, force)
+        self._reader.check_changeable()
+        reader = other._reader
+        found = decode_pairs(reader, on_progress=on_progress)
+        check_whole(reader, found, force)
         if found.pairs:
-            self.store(found.pairs)
+            self._store([found.pairs], 1.0, Ranks.alone(), None)
         return found
 
     # Files
@@ -511,7 +1102,6 @@ class Memory(Inventory, Reliability, Consolidating):
         bits: int | str | None = None,
         index: bool = False,
         force: bool = False,
-        group: Group = None,
     ) -> None:
         """Save the memory to one file, atomically. A memory file of that name is replaced, together with its journal.
 
@@ -521,7 +1111,6 @@ class Memory(Inventory, Reliability, Consolidating):
             bits: Quantize the memory first, to 1, 2, 3, 4 or 8 bits per cell or "auto": see `quantize`.
             index: Also save the index of the compact fillers, as `path.index`, so that `load` need not rebuild it.
             force: Replace a file that is not a memory, or is read-only.
-            group: A process group of torch.distributed: the first rank writes the file, and all ranks wait for it.
 
         Raises:
             BadValue: If another kind of file has that name (without `force`), or the memory cannot be quantized.
@@ -535,13 +1124,13 @@ class Memory(Inventory, Reliability, Consolidating):
         >>> Memory.load("facts.safetensors").recall("dog", "says").value
         'woof'
         """
-        Ranks.of(group).of_one(lambda: self._save(path, dtype, bits, index, force))
+        self._reader.ranks.of_one(lambda: self._save(path, dtype, bits, index, force))
 
     def _save(self, path: Place, dtype: torch.dtype | None, bits: int | str | None, index: bool, force: bool) -> None:
         if index:
-            check_indexable(self._state, bits)
+            check_indexable(self._reader, bits)
         if bits is None:
-            save(path, self._state, dtype, index, force)
+            save(path, self._reader, dtype, index, force)
         elif dtype is not None:
             raise BadValue(f"bits={bits} conflicts with dtype={dtype}. Pass only one.")
         else:
@@ -560,7 +1149,7 @@ class Memory(Inventory, Reliability, Consolidating):
         """
         from carving.memory.quantized import quantized
 
-        return quantized(self._state, bits)
+        return quantized(self._reader, bits)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: torch.device | str = "cpu", *, group: Group = None) -> Self:
@@ -571,21 +1160,27 @@ class Memory(Inventory, Reliability, Consolidating):
         Args:
             path: Name of the file.
             device: Device of the memory.
-            group: A process group of torch.distributed: every rank reads the file, and all must read the same.
+            group: A process group of torch.distributed: every rank reads the file, all must read the
+                same, and the memory is distributed over the group.
 
         Raises:
             BadFile: If the file is corrupt, or not a memory.
         """
         ranks = Ranks.of(group)
-        state, version = ranks.agreed(lambda: load(JournaledFile(path), device))
+        reader, version = ranks.agreed(lambda: load(JournaledFile(path), device))
         ranks.check_same(file=f"{shown(path)} ({version.base}, {version.changes} changes)")
-        return cls._of(state)
+        memory = cls._of(reader)
+        return memory if group is None else memory.distributed(group)
 
 
-def _check_held(name: str, tensor: Tensor, before: Tensor) -> None:
-    """Refuse a tensor that is to replace another, but is on another device or not finite."""
+def _check_dense(name: str, tensor: Tensor, device: torch.device) -> None:
+    """Refuse a tensor that is to replace another, but is sparse or on another device."""
     if tensor.layout != torch.strided:
         raise BadValue(f"{name} must be dense, got {tensor.layout}. Use .to_dense().")
-    if tensor.device != before.device:
-        raise BadValue(f"{name} must be on {before.device}, got {tensor.device}. Use .to({str(before.device)!r}).")
-    check_finite(name, tensor)
+    if tensor.device != device:
+        raise BadValue(f"{name} must be on {device}, got {tensor.device}. Use .to({str(device)!r}).")
+
+
+def _as_key(path: object) -> Path:
+    """Return the path of an index, memory["dog", "says"]; a role by itself is a path of one."""
+    return as_path(path if isinstance(path, tuple | list) else (path,))

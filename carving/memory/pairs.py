@@ -34,9 +34,9 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
     if isinstance(what, Mapping):
         return _not_empty(flatten(dict(what)))
     if isinstance(what, list):
-        if what and isinstance(what[0], tuple):
+        if not what or isinstance(what[0], tuple):
             return what
-        if what and all(map(_is_listed_pair, what)):
+        if all(map(_is_listed_pair, what)):
             raise BadValue(
                 f"A list such as {what[0]!r} may be a (path, value) pair or a document of lists. For pairs, pass "
                 "tuples: [(path, value) for path, value in pairs]. For a document, pass "

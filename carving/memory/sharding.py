@@ -8,47 +8,51 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from carving.distributed.ranks import Group, Ranks
+from carving.distributed.ranks import Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists
+from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
-from carving.memory.state import State
+from carving.memory.reader import Reader
 from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 from carving.schemes.slab import RowShard
-from carving.symbols.codec import Value, canonical_values
+from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 
 LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is another
 
 
-def facts_of(held: State) -> dict[str, object]:
+def facts_of(reader: Reader) -> dict[str, object]:
     """What the memories of all ranks must have in common."""
     from carving import __version__
 
-    scheme, paths, versions = held.scheme, held.known is not None, f"{__version__} (torch {torch.__version__})"
+    scheme, paths, versions = (
+        reader.scheme,
+        reader.path_counts is not None,
+        f"{__version__} (torch {torch.__version__})",
+    )
     return dict(version=versions, scheme=scheme, dtype=scheme.dtype, workspace=scheme.workspace, paths=paths)
 
 
-def check_same_state(ranks: Ranks, held: State, **arguments: object) -> None:
+def check_same_state(ranks: Ranks, reader: Reader, **arguments: object) -> None:
     """Refuse ranks whose memories differ before they begin."""
-    flat = held.tensor.reshape(-1)
+    flat = reader.tensor.reshape(-1)
     step = max(1, len(flat) // LOOKED_AT)
-    contents = (held.stored, flat[::step].tolist()[:LOOKED_AT]) if held.pairs else None
-    sizes = dict(pairs=held.pairs, values=len(held.vocabulary), target=held.target)
-    ranks.check_same(**facts_of(held), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
+    contents = (reader.stored, flat[::step].tolist()[:LOOKED_AT]) if reader.pairs else None
+    sizes = dict(pairs=reader.pairs, values=len(reader.vocabulary), target=reader.target)
+    ranks.check_same(**facts_of(reader), **sizes, contents=zlib.crc32(str(contents).encode()), **arguments)
 
 
-def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[Ranks, slice]:
+def shared_paths(reader: Reader, paths: Paths, rounds: int) -> tuple[Ranks, slice]:
     """The ranks that ask for paths together, and which of these are this one's."""
-    ranks = Ranks.of(group)
-    if len(paths) < ranks.size or isinstance(held.scheme, RowShard):  # each rank had better ask for all of them
+    ranks = reader.ranks
+    if len(paths) < ranks.size or isinstance(reader.scheme, RowShard):  # each rank had better ask for all of them
         return Ranks.alone(), slice(None)
     if ranks.size > 1:
         digest = len(paths), zlib.crc32(b"".join(paths.names))
-        check_same_state(ranks, held, questions=digest, rounds=rounds)
+        check_same_state(ranks, reader, questions=digest, rounds=rounds)
     return ranks, slice(*(len(paths) * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
 
 
@@ -56,37 +60,41 @@ def shared_paths(held: State, paths: Paths, group: Group, rounds: int) -> tuple[
 class Shard:
     """A rank's own part of the candidates."""
 
-    held: State
+    reader: Reader
     ranks: Ranks
     rows: Sequence[int]  # of all candidates
     own: Tensor  # (m,) which of these are this rank's,
     candidates: CandidatesOrFillers | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
-    def of(cls, held: State, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
+    def of(cls, reader: Reader, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
         """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
-        rows: Sequence[int] = held.rows_among(candidates)
-        names = canonical_values([held.value(row) for row in rows]) if candidates is not None else []
-        check_same_state(ranks, held, questions=_digest([*asked.names, *names]))
+        rows: Sequence[int] = reader.rows_among(candidates)
+        names = reader.names_of(rows) if candidates is not None else []
+        check_same_state(ranks, reader, questions=_digest([*asked.names, *names]))
         if candidates is None:
-            own, book = held.kept.once("shard", [held.counts], (ranks.rank, ranks.size), lambda: _part(held, ranks))
-            return cls(held, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
+            key = ranks.rank, ranks.size
+            if key not in reader.shard_cache:
+                reader.shard_cache[key] = _part(reader, ranks)
+            own, book = reader.shard_cache[key]
+            return cls(reader, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
         own = _owned(names, ranks)
-        fillers = held.codebook.of([held.value(rows[i]) for i in own.tolist()]) if len(own) else torch.empty(0)
-        return cls(held, ranks, rows, own, fillers)
+        fillers = reader.codebook.named([names[i] for i in own.tolist()]) if len(own) else torch.empty(0)
+        return cls(reader, ranks, rows, own, fillers)
 
-    def most_likely(self, scheme: Scheme, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
+    def most_likely(self, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
         """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
         most = min(k, len(self.own))
         found = None
         if most:
             part = odds.part(self.own)
-            found = likelihood.most_likely(scheme, self.held.tensor, contexts, self.candidates, part, most)
+            scheme = self.reader.scheme
+            found = likelihood.most_likely(scheme, self.reader.tensor, contexts, self.candidates, part, most)
         return self.merged(found, len(contexts), k)
 
     def merged(self, found: Ranking | None, contexts: int, k: int) -> Ranking:
         """The k best of all ranks, of what this one has found among its own."""
-        device = self.held.scheme.device
+        device = self.reader.scheme.device
         columns = torch.full((contexts, 3 * k + 1), -torch.inf, dtype=torch.float64, device=device)
         columns[:, k : 2 * k] = len(self.rows)  # which stands for none
         if found is not None:
@@ -95,7 +103,7 @@ class Shard:
             columns[:, k : k + most] = self.own.to(device)[found.best.indices].double()
             columns[:, 2 * k : 2 * k + most] = found.strengths
             columns[:, 3 * k] = found.log_total
-        dtype = self.held.scheme.dtype
+        dtype = self.reader.scheme.dtype
         parts = [
             Ranking(
                 Best(each[:, :k].to(dtype), each[:, k : 2 * k].long()),
@@ -109,7 +117,7 @@ class Shard:
     @property
     def fillers(self) -> "Fillers":
         """The fillers of all candidates, made from their labels when they are asked for."""
-        return Fillers(self.held, self.rows)
+        return Fillers(self.reader, self.rows)
 
     def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
         """What gives contexts their short lists of all candidates."""
@@ -125,6 +133,10 @@ class MergedScan(NamedTuple):
     scheme: Scheme
     own: Scan | None
 
+    def max_rows(self, size: int) -> int:
+        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
+        return max_shortlisted(self.scheme, size)
+
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
         most = min(size, len(self.shard.own))
@@ -135,8 +147,8 @@ class MergedScan(NamedTuple):
 class Fillers:
     """The fillers of candidates by their indices, as a tensor gives them; each is made once, while there is room."""
 
-    def __init__(self, held: State, rows: Sequence[int]) -> None:
-        self.held, self.rows, self.drawn = held, rows, Drawn(held.codebook)
+    def __init__(self, reader: Reader, rows: Sequence[int]) -> None:
+        self.reader, self.rows, self.drawn = reader, rows, Drawn(reader.codebook)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -145,53 +157,40 @@ class Fillers:
         """The fillers of these indices, in their shape."""
         distinct, places = indices.unique(return_inverse=True)
         if not len(distinct):
-            return torch.empty(*indices.shape, *self.held.scheme.facts.filler_shape, device=indices.device)
-        names = canonical_values([self.held.value(self.rows[i]) for i in distinct.tolist()])
-        return self.drawn.named(names)[places]
+            return torch.empty(*indices.shape, *self.reader.scheme.facts.filler_shape, device=indices.device)
+        return self.drawn.named(self.reader.names_of(self.rows[i] for i in distinct.tolist()))[places]
 
 
-def sharded(held: State, candidates: Iterable[Value] | None, asked: Paths, group: Group) -> Shard | None:
-    """A rank's part of a question; None where each rank answers all of it, because odds are not merged there."""
-    ranks = Ranks.of(group)
-    linear = held.scheme.facts.linear
-    whole = not isinstance(held.scheme, RowShard)  # which all ranks read together
-    return (
-        Shard.of(held, candidates, asked, ranks)
-        if ranks.size > 1 and linear and whole and held.solved is None
-        else None
-    )
+def sharded(reader: Reader, candidates: Iterable[Value] | None, asked: Paths) -> Shard | None:
+    """Return a rank's part of the candidates; None where each rank scores all of them, as for rows of a memory."""
+    if reader.ranks.size == 1 or isinstance(reader.scheme, RowShard):
+        return None
+    return Shard.of(reader, candidates, asked, reader.ranks)
 
 
-def scanned(
-    held: State,
-    scheme: Scheme,
-    asked: Paths,
-    candidates: Iterable[Value] | None,
-    prior_empty: float,
-    group: Group,
+def candidates_of_ranks(
+    reader: Reader, asked: Paths, candidates: Iterable[Value] | None, prior_empty: float
 ) -> tuple[Sequence[int], Indexed, Likelihood, Shortlists]:
-    """The rows and fillers that may be answered, what makes odds of them, and what lists the best: of all ranks."""
-    shard = None if group is None else sharded(held, candidates, asked, group)
+    """Return rows and fillers of the candidates, their likelihood model, and what lists the best of all ranks."""
+    shard = sharded(reader, candidates, asked)
     if shard is not None:
-        odds = held.odds(scheme, prior_empty, shard.rows)
-        return shard.rows, shard.fillers, odds, shard.scan(scheme, odds)
-    if candidates is None and not held.codebook.holdable:
-        every: Sequence[int] = range(len(held.vocabulary))
-        odds = held.odds(scheme, prior_empty, every)
-        return every, Fillers(held, every), odds, Scan.of(scheme, held.vocabulary.labels, odds)
-    rows, fillers = held.held_candidates(candidates)
-    odds, ready = (
-        held.odds(scheme, prior_empty, rows),
-        held.codebook.ready(len(asked)) if candidates is None else fillers,
-    )
-    return rows, fillers, odds, Scan.of(scheme, ready, odds)
+        odds = reader.odds(prior_empty, shard.rows)
+        return shard.rows, shard.fillers, odds, shard.scan(reader.scheme, odds)
+    if candidates is None and not reader.codebook.holdable:
+        every: Sequence[int] = range(len(reader.vocabulary))
+        odds = reader.odds(prior_empty, every)
+        return every, Fillers(reader, every), odds, Scan.of(reader.scheme, reader.vocabulary.labels, odds)
+    rows, fillers = reader.held_candidates(candidates)
+    odds = reader.odds(prior_empty, rows)
+    ready = reader.codebook.ready(len(asked)) if candidates is None else fillers
+    return rows, fillers, odds, Scan.of(reader.scheme, ready, odds)
 
 
-def _part(held: State, ranks: Ranks) -> tuple[Tensor, Codebook]:
-    own = _owned(held.vocabulary.names(), ranks)
-    values = [held.value(row) for row in own.tolist()]
-    trained = None if held.codebook.trained is None or not values else held.codebook.of(values)
-    return own, Codebook(held.scheme, Vocabulary(values), trained)
+def _part(reader: Reader, ranks: Ranks) -> tuple[Tensor, Codebook]:
+    own = _owned(reader.vocabulary.names(), ranks)
+    values = [reader.vocabulary[row] for row in own.tolist()]
+    trained = None if reader.codebook.trained is None or not values else reader.codebook.of(values)
+    return own, Codebook(reader.scheme, Vocabulary(values), trained)
 
 
 def _owned(names: Sequence[bytes], ranks: Ranks) -> Tensor:

@@ -13,36 +13,33 @@ from torch import Tensor
 
 from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
-from carving.formats.documents import Document, Pair
-from carving.formats.frames import Frame
-from carving.memory.capacity import told
-from carving.memory.codebook import check_finite
-from carving.memory.evaluate import Inventory, Reliability
-from carving.memory.pairs import Batch, OnProgress, batches, report
+from carving.formats.documents import Pair
+from carving.memory.memory import Memory
+from carving.memory.pairs import Batch, OnProgress
+from carving.memory.reader import Reader
 from carving.memory.sharding import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
-from carving.memory.update import Change, checked
+from carving.memory.update import Change, checked, store
 from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
 from carving.storage.memoryfile import Contents
 from carving.storage.tensorfile import CHUNK, check_replaceable, raw_bytes
-from carving.symbols.codec import Label, Labels, Value, parse_paths, split_labels
+from carving.symbols.codec import Labels, Value, parse_paths, split_labels
 from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
-from carving.validate import check_weight
 
 WHOLE = "A memory that is sharded over ranks cannot be {}. Save it, and load it with Memory.load(file)."
 
 
-class RowShardedMemory(Inventory, Reliability):
+class RowShardedMemory(Memory):
     """A memory whose tensor is sharded over ranks: each of n holds d / n slabs of d^(p-1) cells, and all values.
 
     Queries, answers and files are those of `Memory`. All ranks must make the same calls in the same order, in one
     thread: each stores its own pairs, and all pass the same queries. Properties, `predicted_accuracy` and `repr` do not
-    communicate, so a single rank may read them.
+    communicate, so a single rank may read them; `tensor` has this rank's rows (rows, *scheme.facts.memory_shape[1:]).
 
     Args:
         scheme: The scheme of the whole memory.
@@ -66,57 +63,28 @@ class RowShardedMemory(Inventory, Reliability):
         self, scheme: Scheme, group: Group, vocabulary: Iterable[Value] = (), *, keep_paths: bool = False
     ) -> None:
         part = RowShard(check_sliceable(scheme), Ranks.of(group))
-        self._state = replace(State.empty(part, Vocabulary(vocabulary), known=keeping(keep_paths)), norm=0.0)
-        part.ranks.check_same(**facts_of(self._state), values=len(self.vocabulary))
+        state = State.empty(part, Vocabulary(vocabulary), path_counts=keeping(keep_paths))
+        self._set(Reader(state, energy=0.0))
+        part.ranks.check_same(**facts_of(self._reader), values=len(self.vocabulary))
 
     @property
     def ranks(self) -> Ranks:
         """The ranks that share the tensor."""
-        return _part_of(self._state).ranks
-
-    @property
-    def tensor(self) -> Tensor:
-        """This rank's rows of the tensor, (rows, *scheme.facts.memory_shape[1:])."""
-        return self._state.tensor
+        return _part_of(self._reader).ranks
 
     def __repr__(self) -> str:
-        whole, rows = _part_of(self._state).whole, _part_of(self._state).rows
+        whole, rows = _part_of(self._reader).whole, _part_of(self._reader).rows
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} values in {whole}"
         return f"Slabs of {held}, rows {rows.start} to {rows.stop - 1} of {whole.d} on rank {self.ranks.rank}"
 
-    def store(
-        self,
-        what: Document | Iterable[Pair] | Frame,
-        *,
-        key: Label = None,
-        weight: float = 1.0,
-        on_progress: OnProgress | None = None,
-    ) -> int:
-        """Store the pairs of all ranks; each passes its own, possibly none.
-
-        The result is as if one process had stored the pairs of the ranks in order. If one rank fails, no rank's memory
-        changes.
-
-        Args:
-            what: This rank's document, pairs or DataFrame, as for `Memory.store`.
-            key: The column of a DataFrame with the row names.
-            weight: How strongly to store each pair.
-            on_progress: Called with the number of pairs, of all ranks, that were bound since the last call.
-
-        Returns:
-            The number of pairs of all ranks.
-
-        Raises:
-            RankFailed: If another rank failed.
-        """
-        held, ranks = self._state, self.ranks
-        change = Change(held, check_weight(weight))
-        what = iter(()) if isinstance(what, list) and not what else what
-        for pairs in of_all(batches(what, key), ranks):
-            change.add(Batch(pairs))
-            report(on_progress, len(pairs))
-        ranks.agreed(lambda: check_finite("The memory tensor", change.tensor))
-        self._state = _measured(told(held, checked(change)))
+    def _store(self, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None) -> int:
+        """Store the pairs of all ranks in their order; if one rank fails, no rank's memory changes."""
+        before, ranks = self._reader, self.ranks
+        change = Change(before)
+        store(change, of_all(parts, ranks), weight, on_progress)
+        after = ranks.agreed(lambda: checked(change))  # which knows the energy of all rows
+        self._monitor.check(before, after)
+        self._put(before, after)
         return change.pairs
 
     forget = refused(WHOLE.format("changed by forgetting"))
@@ -126,7 +94,7 @@ class RowShardedMemory(Inventory, Reliability):
     quantize = refused(WHOLE.format("quantized"))
     __add__ = __radd__ = refused(WHOLE.format("added"))
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    def save(self, path: Place, *, force: bool = False) -> None:  # type: ignore[override]
         """Save the memory to one file, atomically: the file that a `Memory` of the same pairs writes.
 
         The first rank writes it. No process holds the whole tensor: slabs pass through an unnamed temporary file in the
@@ -136,13 +104,13 @@ class RowShardedMemory(Inventory, Reliability):
             path: Name of the file.
             force: Replace a file that is not a memory, or is read-only.
         """
-        held, ranks = self._state, self.ranks
+        held, ranks = self._reader, self.ranks
         spool = ranks.agreed(lambda: _spool(path, force) if ranks.first else None)
-        contents = replace(contents_of(held), scheme=_part_of(held).whole, tensor=_spooled(held, spool))
+        contents = replace(contents_of(held.state), scheme=_part_of(held).whole, tensor=_spooled(held, spool))
         ranks.of_one(lambda: memoryfile.write(path, contents, force=force))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], group: Group) -> Self:
+    def load(cls, path: Place, group: Group) -> Self:  # type: ignore[override]
         """Load a memory from a file. Every rank reads all of it, for the checksum, and keeps its own rows.
 
         Args:
@@ -156,10 +124,9 @@ class RowShardedMemory(Inventory, Reliability):
         ranks = Ranks.of(group)
         contents = ranks.agreed(lambda: _read(path, ranks))
         ranks.check_same(file=f"{shown(path)} ({contents.checksum})")
-        loaded = cls.__new__(cls)
         part = RowShard(check_sliceable(contents.scheme), ranks)
-        loaded._state = _measured(state_of(replace(contents, scheme=part), part.device))
-        return loaded
+        state = state_of(replace(contents, scheme=part), part.device)
+        return cls._of(Reader(state, energy=part.squared_norm(state.tensor)))
 
 
 def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
@@ -186,14 +153,9 @@ def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
             yield batch or list(zip(parse_paths(paths), parsed, strict=True))
 
 
-def _part_of(held: State) -> RowShard:
+def _part_of(held: Reader) -> RowShard:
     assert isinstance(held.scheme, RowShard)
     return held.scheme
-
-
-def _measured(held: State) -> State:
-    """Return the state with the squared norm of all slabs, so that its properties need no other rank."""
-    return replace(held, norm=held.energy)
 
 
 def _spool(path: Place, force: bool) -> BinaryIO:
@@ -202,7 +164,7 @@ def _spool(path: Place, force: bool) -> BinaryIO:
     return tempfile.TemporaryFile(dir=FilePath(os.path.realpath(path)).parent)
 
 
-def _spooled(held: State, spool: BinaryIO | None) -> Tensor:
+def _spooled(held: Reader, spool: BinaryIO | None) -> Tensor:
     """The rows of all ranks in the first one's file, as a tensor that lies there; the others have none."""
     part, own = _part_of(held), held.tensor.cpu()
     ranks, shape, failure = part.ranks, part.whole.facts.memory_shape, None

@@ -1,4 +1,4 @@
-"""Changes of a memory: pairs that are stored or forgotten, of one process or of many ranks, and sums of memories."""
+"""Changes of a memory: pairs that are stored, forgotten or replaced, and memories that are added."""
 
 import math
 from collections import Counter, defaultdict
@@ -14,126 +14,157 @@ from carving.distributed.messages import exchangeable
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
+from carving.inference.answer import Answer
+from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Levels, PairSample
-from carving.memory.codebook import Codebook, Drawn, check_finite
-from carving.memory.counts import Counts, KnownPaths
+from carving.memory.codebook import Drawn
+from carving.memory.counts import PathCounts, ValueCounts
+from carving.memory.models import model_of
 from carving.memory.pairs import BATCH, Batch, OnProgress, report
-from carving.memory.query import weighed
+from carving.memory.query import check_paths, check_sum, recall_sets, recognize_many
+from carving.memory.reader import Reader
 from carving.memory.sharding import check_same_state, facts_of
-from carving.memory.state import Kept, State, check_sum, paths_of_both, solved_of_both, stricter
+from carving.memory.state import State
 from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
-from carving.symbols.codec import Path, Value
+from carving.storage.journal import Entry
+from carving.symbols.codec import Path, Value, canonical
+from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
 
-LOST = 0.1  # of the lightest weight is the most that rounding may cost each pair
-LIGHTER = 0.01  # the share of the pairs that may be lighter than what is called the lightest
+MAX_ROUNDING = 0.1  # of the lightest weight: what rounding may cost each pair
+LIGHTEST = 0.01  # the share of the pairs that may be lighter than what is called the lightest
 NOTHING = "There must be at least one pair, got none."
+SIGMAS = 6  # standard deviations: a strength that differs by more is not that of chance (five came in 100,000 pairs),
+MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight
+MAX_ROUNDS = 8  # of looking again for pairs that were not found
+SURE = 0.9  # the probability from which a value is replaced
+
+PairName = tuple[bytes, bytes]  # canonical bytes of path and value
+Weights = float | Sequence[float]  # of all pairs of a batch, or of each
 
 
 class Change:
-    """Pairs to be added to a state: everything is made apart, so that errors and interrupts change nothing."""
+    """Pairs to be added to a state. Everything is made apart, so that errors and interrupts change nothing.
 
-    def __init__(self, held: State, weight: float) -> None:
-        self.held, self.weight, self.fillers = held, weight, Drawn(held.codebook)
-        self._copy: Tensor | None = None
-        self.pairs, self.counts = 0, Counter[bytes]()  # by the values' canonical bytes
-        self.known = held.known  # the paths that will be kept
-        self.sample = held.sample
-        self.added = 0.0  # the energy of all pairs that are counted, in units of one
+    Args:
+        before: The reader of the state.
+        journaled: Whether to list the entries, as a journal records them.
+    """
+
+    def __init__(self, before: Reader, journaled: bool = False) -> None:
+        self.before, self.fillers = before, Drawn(before.codebook)
+        self.entries: list[Entry] | None = [] if journaled else None
+        self.pairs, self.counts = 0, Counter[bytes]()  # weights by the values' canonical bytes
+        self.path_counts, self.sample = before.path_counts, before.sample
+        self.added = 0.0  # the energy of all counted pairs, in units of one
+        self.sizes = Counter[float]()  # the number of pairs of each absolute weight
+        self._tensor: Tensor | None = None
 
     @property
     def tensor(self) -> Tensor:
-        """The memory as it will be: a copy, the one allocation of its size, to which the pairs are added.
+        """The memory tensor as it will be: a copy, the one allocation of its size, to which the pairs are added.
 
-        What is there stays as it is whatever happens, for those too who hold on to it; adding to it in place, and
-        taking out again what fails, would not give the same numbers back.
+        The former tensor stays as it is whatever happens. Adding to it in place, and subtracting again what fails,
+        would not restore the numbers.
         """
-        if self._copy is None:
+        if self._tensor is None:
             with lasting():
-                self._copy = self.held.tensor.clone(memory_format=torch.contiguous_format)
-        return self._copy
+                self._tensor = self.before.tensor.clone(memory_format=torch.contiguous_format)
+        return self._tensor
 
-    def put(self, tensor: Tensor) -> None:
-        """Put a tensor that was made elsewhere in the place of what will be."""
-        self._copy = tensor
+    def add(self, batch: Batch, weight: float = 1.0, is_counted: bool = True) -> None:
+        """Bind and count a batch of pairs; pairs that were never stored do not count when they are subtracted."""
+        if len(batch):
+            self.before.codebook.check_levels(batch.values, batch.names)
+            self.bind(batch, weight)
+            self.count(batch, weight, None if is_counted else [False] * len(batch))
 
-    def add(self, batch: Batch, counted: bool = True) -> None:
-        """Bind a batch of pairs; those that were never stored do not count when they are taken out."""
-        self.bind(batch)
-        self.count(batch, counted=None if counted else [False] * len(batch))
-
-    def bind(self, batch: Batch, weights: Sequence[float] | None = None) -> None:
-        """Add a batch of pairs to the tensor, each with the change's weight or its own."""
-        if not len(batch):
-            return
-        if weights is None:  # else it lies in a file
-            self.held.codebook.check_levels(batch.values, batch.names)
-        fillers, scheme = self.fillers.named(batch.names, last=len(batch) < BATCH), self.held.scheme
-        given = None
-        if weights is not None:
-            given = torch.tensor(weights, dtype=torch.float64, device=scheme.device)
-        elif self.weight != 1:
-            given = torch.full((len(batch),), self.weight, dtype=torch.float64, device=scheme.device)
+    def bind(self, batch: Batch, weights: Weights) -> None:
+        """Add a batch of pairs to the tensor."""
+        scheme, given = self.before.scheme, None
+        fillers = self.fillers.named(batch.names, last=len(batch) < BATCH)
+        if weights != 1:
+            numbers = [weights] * len(batch) if isinstance(weights, float | int) else weights
+            given = torch.tensor(numbers, dtype=torch.float64, device=scheme.device)
         scheme.add(self.tensor, batch.paths, fillers, given)
-        self.pairs += len(batch)
 
-    def count(
-        self, batch: Batch, weights: Sequence[float] | None = None, counted: Sequence[bool] | None = None
-    ) -> None:
-        """Count a batch's values, and sample its pairs; `weights` are multiples of the change's weight.
-
-        Pairs that do not count, because they were never stored, are sampled all the same.
-        """
+    def count(self, batch: Batch, weights: Weights, is_counted: Sequence[bool] | None = None) -> None:
+        """Count a batch's values and paths, and sample its pairs, including those that do not count."""
         pairs = list(zip(batch.paths.names, batch.names, strict=True))
-        times = [1.0] * len(pairs) if weights is None else weights
-        if self.held.scheme.facts.linear:
-            self.sample = self.sample.plus(pairs, [self.weight * each for each in times])
-        if counted is not None:
-            pairs, times = list(compress(pairs, counted)), list(compress(times, counted))
-        if weights is None:
-            self.counts.update(value for _, value in pairs)
-        else:
-            for (_, value), each in zip(pairs, times, strict=True):
-                self.counts[value] += each  # type: ignore[assignment]  # counters sum anything
-        self.added += sum([self.weight * self.weight * each * each for each in times])
-        if self.known is not None:
-            self.known = self.known.changed((p, self.weight * n) for (p, _), n in zip(pairs, times, strict=True))
+        each = [weights] * len(pairs) if isinstance(weights, float | int) else list(weights)
+        self.pairs += len(pairs)
+        self.sizes.update(map(abs, each))
+        if self.entries is not None:
+            flags = is_counted or [True] * len(pairs)
+            self.entries += [Entry(*pair, w, flag) for pair, w, flag in zip(pairs, each, flags, strict=True)]
+        if self.before.scheme.facts.linear:
+            self.sample = self.sample.plus(pairs, each)
+        if is_counted is not None:
+            pairs, each = list(compress(pairs, is_counted)), list(compress(each, is_counted))
+        for (_, value), weight in zip(pairs, each, strict=True):
+            self.counts[value] += weight  # type: ignore[assignment]  # counters sum anything
+        self.added += sum([weight * weight for weight in each])
+        if self.path_counts is not None:
+            self.path_counts = self.path_counts.changed((path, w) for (path, _), w in zip(pairs, each, strict=True))
 
-    def state(self) -> State:
-        """What will be there: numbers that are not finite are refused."""
-        tensor = self.held.tensor
-        if self._copy is not None:
-            tensor = self._copy
-            check_finite("The memory tensor", tensor)
-        times = torch.tensor(list(self.counts.values()), dtype=torch.float64)
-        after = self.held.holding(tensor, self.counts, self.weight * times)
-        solved = None if after.solved is None else after.solved.plus(self.added)
-        return replace(after, known=self.known, sample=self.sample, solved=solved)
+    def after(self) -> Reader:
+        """Return the reader of the state after the change; refuse numbers that are not finite."""
+        state, energy = self.before.state, None
+        if self._tensor is not None:
+            energy = finite_energy(state.scheme, self._tensor)
+        weights = torch.tensor(list(self.counts.values()), dtype=torch.float64)
+        state = state.with_tensor(state.tensor if self._tensor is None else self._tensor, self.counts, weights)
+        calibration = None if state.calibration is None else state.calibration.plus(self.added)
+        state = replace(state, path_counts=self.path_counts, sample=self.sample, calibration=calibration)
+        return self.before.after(state, energy)
 
 
-def checked(change: Change) -> State:
-    """Return the state after a change; refuse a change without pairs, or of a weight that rounding would lose."""
-    if not change.pairs:
-        raise BadValue(NOTHING)
-    after, own, levels = change.state(), abs(change.weight), levels_of(change.held)
-    if own and levels and (len(levels) > 1 or levels[0][0] != own):  # most often all weights are 1
-        check_weights(after, [levels, ((own, float(change.pairs)),)], change.held)
+def checked(change: Change) -> Reader:
+    """Return the reader after a change; refuse weights that rounding would erase."""
+    after, levels = change.after(), levels_of(change.before)
+    own = tuple((size, float(number)) for size, number in change.sizes.items() if size)
+    if own and levels and len({size for size, _ in (*levels, *own)}) > 1:  # most often all weights are 1
+        check_weights(after, [levels, own], change.before)
     return after
 
 
+def finite_energy(scheme: Scheme, tensor: Tensor) -> float:
+    """Return the squared norm of a memory tensor; refuse a tensor that is not finite."""
+    energy = scheme.squared_norm(tensor)
+    # One number that is not finite makes the norm so, too. A norm may also overflow by itself: then all are looked at.
+    if not math.isfinite(energy) and not bool(torch.isfinite(tensor).all()):
+        raise BadValue("The memory tensor must be finite, got NaN or infinity.")
+    return energy
+
+
+def store(change: Change, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None = None) -> int:
+    """Add batches of pairs to a change, and return how many there are."""
+    for pairs in parts:
+        change.add(Batch(pairs), weight)
+        report(on_progress, len(pairs))
+    return check_pairs(change)
+
+
+def check_pairs(change: Change) -> int:
+    """Return the number of pairs of a change; refuse one without any."""
+    if not change.pairs:
+        raise BadValue(NOTHING)
+    return change.pairs
+
+
 def check_weights(
-    held: State, levels: Sequence[Levels], before: State | None = None, dtype: torch.dtype | None = None
+    reader: Reader, levels: Sequence[Levels], before: Reader | None = None, dtype: torch.dtype | None = None
 ) -> None:
     """Refuse weights that are too far apart for a tensor of this dtype, unless they were before.
 
     Rounding changes a tensor of the squared norm E by about u^2 E, u = eps / 2. That is the noise of N pairs of the
     weight u sqrt(E / N), which stays when heavy pairs are forgotten: for the lightest pairs it must be small.
     """
-    dtype = dtype or held.scheme.dtype
-    mean, lightest = _spread(held, levels)
-    most = 2 * LOST / torch.finfo(dtype).eps
+    dtype = dtype or reader.scheme.dtype
+    mean, lightest = _spread(reader, levels)
+    most = 2 * MAX_ROUNDING / torch.finfo(dtype).eps
     if mean <= most * lightest or mean == math.inf:  # which is refused where numbers must be finite
         return
     if before is not None:
@@ -147,29 +178,29 @@ def check_weights(
     )
 
 
-def _spread(held: State, levels: Sequence[Levels]) -> tuple[float, float]:
+def _spread(reader: Reader, levels: Sequence[Levels]) -> tuple[float, float]:
     """Return the root mean square weight, and the lightest: the lowest percentile of a part.
 
     The energy is that of the tensor, or of the sample, which has changes that are not in the tensor yet; a pair that is
     stored again is no further pair.
     """
-    number, lightest, histogram = 0.0, math.inf, held.histogram
+    number, lightest, histogram = 0.0, math.inf, reader.histogram
     for part in map(sorted, filter(None, levels)):
         many = list(accumulate(n for _, n in part))
         number += many[-1]
-        lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTER * many[-1]))
+        lightest = min(lightest, next(s for (s, _), n in zip(part, many, strict=True) if n > LIGHTEST * many[-1]))
     number = sum(n for _, n in (*histogram.strengths, *histogram.negative)) or number
-    unit = held.scheme.mean_bound_energy
-    energy = max(held.energy / unit, histogram.squares)
+    unit = reader.scheme.mean_bound_energy
+    energy = max(reader.energy / unit, histogram.squares)
     return (math.sqrt(energy / number), lightest) if number and levels else (0.0, 0.0)
 
 
-def levels_of(held: State) -> Levels:
+def levels_of(state: State | Reader) -> Levels:
     """Return the weights of the pairs, and how many have each; where they are not sampled, those of the values."""
-    histogram = held.histogram
+    histogram = state.histogram
     if histogram.strengths or histogram.negative:
         return (*histogram.strengths, *histogram.negative)
-    weights = held.counts[held.counts != 0].abs()
+    weights = state.counts[state.counts != 0].abs()
     return ((float(weights.min()), float(len(weights))),) if len(weights) else ()
 
 
@@ -186,7 +217,7 @@ def check_same(ours: Scheme, theirs: Scheme) -> None:
         )
 
 
-def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
+def check_same_trained(ours: State, theirs: State) -> None:
     """Refuse other trained fillers, or those of other values: `1` is not `True`."""
     one, other = ours.trained, theirs.trained
     if one is not None and other is not None and one.shape == other.shape:
@@ -200,21 +231,60 @@ def check_same_trained(ours: Codebook, theirs: Codebook) -> None:
         )
 
 
-def added(ours: State, theirs: State) -> State:
-    """The pairs of two memories in one: their tensors and counts added, their vocabularies and paths joined."""
-    check_same(ours.scheme, theirs.scheme)
-    check_same_trained(ours.codebook, theirs.codebook)
-    known, values = paths_of_both(ours, theirs), theirs.vocabulary
-    both = ours.holding(ours.tensor + theirs.tensor.to(ours.tensor), values, theirs.counts)
-    target, solved = stricter(ours.target, theirs.target), solved_of_both(ours, theirs)
-    both = replace(both, target=target, known=known, solved=solved, sample=ours.sample.merged(theirs.sample))
-    check_weights(both, [levels_of(ours), levels_of(theirs)], ours)
-    return both
+def added(ours: Reader, theirs: Reader) -> Reader:
+    """Return the sum of two memories: tensors and counts are added, vocabularies and paths joined."""
+    one, other = ours.state, theirs.state
+    check_same(one.scheme, other.scheme)
+    check_same_trained(one, other)
+    ours.check_changeable()
+    theirs.check_changeable()
+    both = one.with_tensor(one.tensor + other.tensor.to(one.tensor), other.vocabulary, other.counts)
+    both = replace(
+        both,
+        target=stricter(one.target, other.target),
+        path_counts=paths_of_both(one, other),
+        sample=one.sample.merged(other.sample),
+        calibration=calibration_of_both(ours, theirs),
+    )
+    after = ours.after(both)
+    check_weights(after, [levels_of(one), levels_of(other)], ours)
+    return after
 
 
-SURELY = 6  # standard deviations: a strength that differs by more is not that of chance (five came in 100,000 pairs),
-MARGIN = 0.25  # nor of what a model of chance leaves out, in units of the weight
-ROUNDS = 8  # how often strangers are asked for again
+def calibration_of_both(ours: Reader, theirs: Reader) -> Consolidated | None:
+    """Return the calibration of a sum with a consolidated memory, to which the pairs of the other are noise."""
+    if ours.calibration is None or theirs.calibration is None:
+        calibration, other = (ours.calibration, theirs) if ours.calibration is not None else (theirs.calibration, ours)
+        return None if calibration is None else calibration.plus(other.squares or 0.0)
+    if not bool(theirs.counts.any()):
+        return ours.calibration
+    raise BadValue(
+        "Cannot add two consolidated memories: each would be noise to the other. Store the pairs of both in a new "
+        "memory, Memory.like(memory), and consolidate that."
+    )
+
+
+def stricter(one: Target | None, other: Target | None) -> Target | None:
+    """Return the more accurate target of two memories that are added."""
+    return max((target for target in (one, other) if target), key=lambda target: target.accuracy, default=None)
+
+
+def paths_of_both(ours: State, theirs: State) -> PathCounts | None:
+    """Return the kept paths of two memories that are added; refuse paths of only one of them."""
+    if ours.path_counts is not None and theirs.path_counts is not None:
+        return ours.path_counts.changed(theirs.path_counts.weights().items())
+    for one, other in ((ours, theirs), (theirs, ours)):
+        if one.path_counts is not None and not bool(other.counts.any()):
+            return one.path_counts
+        if one.path_counts is not None:
+            raise BadValue(
+                "Cannot add a memory that keeps its paths and one that does not: the sum would lack paths. Drop them "
+                "first: memory.without_paths()."
+            )
+    return None
+
+
+# Forgetting
 
 
 class Weaker(NamedTuple):
@@ -259,131 +329,193 @@ class NotFound(list[Pair]):
         self.stronger = list(stronger)  # others, which were forgotten, but not wholly
 
 
-Rests = dict[tuple[bytes, bytes], Stronger]  # what is left of pairs, by the canonical bytes of path and value
-
-
 class Judged(NamedTuple):
-    """What a state says of a batch: which pairs it holds as strongly as wanted, and which more weakly, or strongly."""
+    """Which pairs of a batch a memory holds strongly enough, which more weakly, and which more strongly."""
 
     held: list[bool]
     weaker: list[Weaker]
-    stronger: Rests
+    stronger: dict[PairName, Stronger]
 
 
-def judged(held: State, batch: Batch, weight: float, times: Counter[tuple[bytes, bytes]]) -> Judged:
-    """Each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
+def judged(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]) -> Judged:
+    """Judge each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
     size, sign = abs(weight), 1 if weight > 0 else -1
-    found, weaker, stronger, there = list[bool](), list[Weaker](), Rests(), paths_hold(held, batch)
-    for part in weighed(held, batch, 0.5):
-        for strength, spread in zip(part.strengths.tolist(), part.spreads.tolist(), strict=True):
+    found, weaker, stronger = list[bool](), list[Weaker](), dict[PairName, Stronger]()
+    there = have_paths(reader, batch)
+    for part in model_of(reader).recognize(batch, 0.5):
+        for strength, deviation in zip(part.strengths.tolist(), part.deviations.tolist(), strict=True):
             row = len(found)
             name = batch.paths.names[row], batch.names[row]
             left = sign * strength - size * times[name]  # when the copies before are gone
             # Of nothing and the weight, whichever is nearer; and not surely less than the weight.
-            enough = there[row] and left >= max(size / 2, size - max(SURELY * spread, MARGIN * size))
+            enough = there[row] and left >= max(size / 2, size - max(SIGMAS * deviation, MARGIN * size))
             times[name] += 1
             found.append(enough)
-            if there[row] and not enough and left > max(SURELY * spread, MARGIN * size / 2):
+            if there[row] and not enough and left > max(SIGMAS * deviation, MARGIN * size / 2):
                 weaker.append(Weaker(batch.paths[row], batch.values[row], sign * left))
             if enough:  # and of several copies the last one tells
-                rest = left - size if left - size > max(SURELY * spread, MARGIN * size) else 0.0
+                rest = left - size if left - size > max(SIGMAS * deviation, MARGIN * size) else 0.0
                 stronger[name] = Stronger(batch.paths[row], batch.values[row], sign * rest)
     return Judged(found, weaker, stronger)
 
 
-def paths_hold(held: State, batch: Batch) -> list[bool]:
-    """Whether each pair's path is one that holds something, as far as paths are kept."""
-    known = held.known
-    return [known is None or known.count(name) > 0 for name in batch.paths.names]
+def have_paths(reader: Reader, batch: Batch) -> list[bool]:
+    """Return whether each pair's path holds something, as far as paths are kept."""
+    counts = reader.path_counts
+    return [counts is None or counts.count(name) > 0 for name in batch.paths.names]
 
 
-def forgotten(
-    held: State, batches: Iterable[list[Pair]], weight: float, force: bool, on_progress: OnProgress | None
-) -> tuple[Change, NotFound]:
-    """The change that takes pairs out, and those that it leaves alone, or with `force` takes out without counting them.
+def forget(
+    change: Change, parts: Iterable[list[Pair]], weight: float, force: bool, on_progress: OnProgress | None = None
+) -> NotFound:
+    """Subtract pairs, and return those that were not found; with `force` these are subtracted without counting them.
 
     Pairs hide each other: those that were not found are looked for again when the others are gone.
     """
-    check_sum(held, "forget pairs")
-    change = Change(held, -weight)
-    rests = Rests()
-    if not held.scheme.facts.linear or not weight:  # nothing can be told but by paths, or there is nothing to tell
-        left, weaker = _taken_out_blindly(held, map(Batch, batches), change, on_progress), list[Weaker]()
+    reader = change.before
+    check_sum(reader, "forget pairs")
+    left, weaker, rests = list[Batch](), list[Weaker](), dict[PairName, Stronger]()
+    if not reader.scheme.facts.linear or not weight:  # only paths can tell, or there is nothing to tell
+        for batch in map(Batch, parts):
+            there = have_paths(reader, batch)
+            _subtract(change, batch, there, weight, left)
+            report(on_progress, len(batch))
     else:
-        left, weaker = _taken_out(held, map(Batch, batches), change, weight, rests, on_progress)
-        left, weaker = _taken_out_later(change, left, weaker, weight, rests)
+        left, weaker = _subtract_found(reader, map(Batch, parts), change, weight, rests, on_progress)
+        for _ in range(MAX_ROUNDS):
+            before = change.pairs
+            if not left or not before:
+                break
+            # What is read must stay as it is while pairs are subtracted.
+            now = change.after()
+            now = now.after(replace(now.state, tensor=change.tensor.clone()))
+            left, weaker = _subtract_found(now, left, change, weight, rests)
+            if change.pairs == before:
+                break
+    not_found = NotFound(
+        (pair for batch in left for pair in batch.pairs), weaker, (rest for rest in rests.values() if rest.strength)
+    )
     if force:
         for batch in left:
-            change.add(batch, counted=False)
-    stronger = (rest for rest in rests.values() if rest.strength)
-    return change, NotFound((pair for batch in left for pair in batch.pairs), weaker, stronger)
+            change.add(batch, -weight, is_counted=False)
+    if not not_found:
+        check_pairs(change)
+    return not_found
 
 
-def _taken_out_blindly(
-    held: State, batches: Iterable[Batch], change: Change, on_progress: OnProgress | None
-) -> list[Batch]:
-    """Take out all pairs but those of paths that are known to hold nothing: these."""
-    left = list[Batch]()
-    for batch in batches:
-        there = paths_hold(held, batch)
-        change.add(batch.only(there))
-        if not all(there):
-            left.append(batch.only([not each for each in there]))
-        report(on_progress, len(batch))
-    return left
+def _subtract(change: Change, batch: Batch, there: list[bool], weight: float, left: list[Batch]) -> None:
+    """Subtract the pairs that are there, and append the others to `left`."""
+    change.add(batch.only(there), -weight)
+    if not all(there):
+        left.append(batch.only([not each for each in there]))
 
 
-def _taken_out_later(
-    change: Change, left: list[Batch], weaker: list[Weaker], weight: float, rests: Rests
-) -> tuple[list[Batch], list[Weaker]]:
-    """Take out what shows when others are gone, as long as there is any: the rest, and what is there more weakly."""
-    for _ in range(ROUNDS):
-        before = change.pairs
-        if not left or not before:
-            break
-        # What is asked must stay as it is while pairs are taken out.
-        now = replace(change.state(), tensor=change.tensor.clone(), kept=Kept())
-        left, weaker = _taken_out(now, left, change, weight, rests)
-        if change.pairs == before:
-            break
-    return left, weaker
-
-
-def _taken_out(
-    held: State,
+def _subtract_found(
+    reader: Reader,
     batches: Iterable[Batch],
     change: Change,
     weight: float,
-    rests: Rests,
+    rests: dict[PairName, Stronger],
     on_progress: OnProgress | None = None,
 ) -> tuple[list[Batch], list[Weaker]]:
-    """Take out what a state holds, and note what stays of it: the others, and what of these is there more weakly."""
-    times, left, weaker = Counter[tuple[bytes, bytes]](), list[Batch](), list[Weaker]()
+    """Subtract what a memory holds, note what remains of it, and return the other pairs."""
+    times, left, weaker = Counter[PairName](), list[Batch](), list[Weaker]()
     for batch in batches:
-        found = judged(held, batch, weight, times)
-        change.add(batch.only(found.held))
-        if not all(found.held):
-            left.append(batch.only([not each for each in found.held]))
+        found = judged(reader, batch, weight, times)
+        _subtract(change, batch, found.held, weight, left)
         weaker += found.weaker
         rests |= found.stronger
         report(on_progress, len(batch))
     return left, weaker
 
 
+# Replacing
+
+
+def replace_value(change: Change, path: Path, value: Value, old: Value = None, force: bool = False) -> Answer:
+    """Subtract the value of a path at its strength, store another with the same strength, and return the former one."""
+    reader = change.before
+    check_sum(reader, "replace a value")
+    if not reader.scheme.facts.linear:
+        raise BadValue(
+            f"Cannot replace a value: {reader.scheme} has no probabilities, so it is unknown what is stored. Use "
+            "forget() and store()."
+        )
+    asked = check_paths([path], reader)
+    former = _value_at(reader, asked, old, force)
+    strength = _strength_of(reader, asked, former, force) if former else 1.0
+    if former and canonical(former.value) == canonical(value):
+        return former
+    change.add(Batch([(path, value)]), strength)  # first, so that a kept path keeps its place
+    if former:
+        change.add(Batch([(path, former.value)]), -strength)
+    return former
+
+
+def _value_at(reader: Reader, asked: Paths, old: Value, force: bool) -> Answer:
+    """Return the value of a path; without `force` only one that is certain."""
+    (path,), counts, nothing = asked, reader.path_counts, Answer(None, 0.0, 1.0, found=False)
+    if counts is not None and not counts.count(asked.names[0]):
+        found = list[Answer]()
+    elif old is None:
+        found = recall_sets(reader, asked, threshold=1 - SURE)[0]
+    else:
+        found = recognize_many(reader, [(path, old)])
+    likely = [answer for answer in found if answer.probability >= 0.5]
+    if force:
+        return likely[0] if likely else nothing
+    if not likely:
+        what = "no value" if old is None else f"the value {old!r}"
+        raise BadValue(f"Cannot replace: {what} is stored under {path!r}. store() adds one.")
+    if len(likely) > 1:
+        values = ", ".join(repr(answer.value) for answer in likely)
+        raise BadValue(f"Cannot replace: {path!r} has several values ({values}). Pass old= to name one of them.")
+    if len(found) > 1 or found[0].probability < SURE:
+        raise BadValue(
+            f"Cannot replace: it is uncertain whether {likely[0].value!r} is the value of {path!r} (probability "
+            f"{likely[0].probability:.2f}). Pass force=True to replace it all the same."
+        )
+    return found[0]
+
+
+def _strength_of(reader: Reader, asked: Paths, former: Answer, force: bool) -> float:
+    """Return how strongly a pair is stored: its sampled weight, or the weight of other pairs that it comes nearest."""
+    batch = Batch([(asked[0], former.value)])
+    (found,) = model_of(reader).recognize(batch, 0.5)
+    read, deviation = float(found.strengths[0]), float(found.deviations[0])
+    sample = reader.sample
+    known = sample.weight(asked.names[0], batch.names[0]) if isinstance(sample, PairSample) else None
+    levels = [size for size, _ in reader.histogram.strengths] or [1.0]
+    strength = known if known is not None and known > 0 else min(levels, key=lambda level: abs(level - read))
+    if abs(read - strength) <= max(SIGMAS * deviation, MARGIN * strength):
+        return strength
+    if not force:
+        raise BadValue(
+            f"Cannot replace: {former.value!r} is stored under {asked[0]!r} with a strength of {read:.2f}, which no "
+            "pair was stored with. Pass force=True to replace it at this strength."
+        )
+    return read
+
+
+# Changes of many ranks: each binds its own pairs to nothing, and the sum of all is added to what was there. If the
+# ranks have read files in their order, everything is as if one process had read them.
+
+
 @dataclass(frozen=True)
 class Part:
-    """What one rank brings, beside its tensor."""
+    """What one rank stores, beside its tensor."""
 
     pairs: int
     counts: Mapping[bytes, float]
+    sizes: Mapping[float, int]
     sample: PairSample | Histogram
-    paths: Mapping[bytes, float] | None  # what was stored under each, where paths are kept
+    paths: Mapping[bytes, float]  # what was stored under each, where paths are kept
     added: float
 
 
 @dataclass(frozen=True)
 class Light:
-    """What one rank brings of a memory, beside its tensor."""
+    """The state of one rank, without tensor and fillers."""
 
     target: Target | None
     names: list[bytes]  # of its values
@@ -392,81 +524,69 @@ class Light:
     sample: PairSample | Histogram
 
     @classmethod
-    def of(cls, held: State) -> "Light":
+    def of(cls, state: State) -> "Light":
         """Return that of a state."""
-        paths = None if held.known is None else held.known.weights()
-        return cls(held.target, held.vocabulary.names(), held.counts, paths, held.sample)
+        paths = None if state.path_counts is None else state.path_counts.weights()
+        return cls(state.target, state.vocabulary.names(), state.counts, paths, state.sample)
 
-    def state(self, held: State) -> State:
-        """Return the state that it is of, without tensor and fillers; the rest is as in this one."""
-        known = None if self.paths is None else KnownPaths(self.paths)
+    def state(self, scheme: Scheme) -> State:
+        """Return the state, with an empty tensor."""
+        paths = None if self.paths is None else PathCounts(self.paths)
         vocabulary, _ = Vocabulary().extended(self.names)
-        own = dict(
-            target=self.target, vocabulary=vocabulary, often=Counts(self.counts), known=known, sample=self.sample
-        )
-        return replace(held, tensor=held.tensor.new_empty(0), codebook=None, kept=Kept(), **own)  # type: ignore[arg-type]
+        counts = ValueCounts(self.counts)
+        return State(scheme, torch.empty(0), vocabulary, counts, None, paths, self.sample, target=self.target)
 
 
 exchangeable(Part, Light, PairSample, Histogram, Target)
 
 
-def stored(
-    held: State, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None
-) -> Change:
-    """The change that the pairs of all ranks make; these are those of one."""
-    check_same_state(ranks, held, weight=weight)
-    own, paths = ranks.agreed(lambda: _own(held, parts, weight, on_progress))
-    return _of_all(held, own, paths, ranks)
+def store_of_ranks(
+    change: Change, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None = None
+) -> int:
+    """Add the pairs of all ranks to a change, and return how many there are; `parts` are those of this rank."""
+    before = change.before
+    check_same_state(ranks, before, weight=weight)
 
-
-def _own(
-    held: State, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None
-) -> tuple[Change, dict[bytes, float] | None]:
-    """A rank's own pairs, bound to nothing, and their paths, where they are kept."""
-    own, paths = Change(replace(held.emptied(), known=None), weight), defaultdict[bytes, float](float)
-    for pairs in parts:
-        batch = Batch(pairs)
-        own.add(batch)
-        if held.known is not None:
-            for name in batch.paths.names:
+    def bound() -> tuple[Change, dict[bytes, float]]:
+        own, paths = Change(Reader(replace(before.state.emptied(), path_counts=None))), defaultdict[bytes, float](float)
+        for pairs in parts:
+            batch = Batch(pairs)
+            own.add(batch, weight)
+            for name in batch.paths.names if before.path_counts is not None else ():
                 paths[name] += weight
-        report(on_progress, len(pairs))
-    return own, None if held.known is None else dict(paths)
+            report(on_progress, len(pairs))
+        return own, dict(paths)
 
-
-def _of_all(held: State, own: Change, paths: dict[bytes, float] | None, ranks: Ranks) -> Change:
-    """The changes of all ranks as one, to what is there."""
-    whole, known = Change(held, own.weight), held.known
-    for part in ranks.each(Part(own.pairs, own.counts, own.sample, paths, own.added)):
-        whole.pairs += part.pairs
-        whole.added += part.added
-        whole.counts.update(part.counts)  # which adds them
-        whole.sample = whole.sample.merged(part.sample)
-        known = known if known is None or part.paths is None else known.changed(part.paths.items())
-    whole.known = known
-    if whole.pairs:
+    own, paths = ranks.agreed(bound)
+    for part in ranks.each(Part(own.pairs, own.counts, own.sizes, own.sample, paths, own.added)):
+        change.pairs += part.pairs
+        change.added += part.added
+        change.counts.update(part.counts)  # which adds them
+        change.sizes.update(part.sizes)
+        change.sample = change.sample.merged(part.sample)
+        if change.path_counts is not None:
+            change.path_counts = change.path_counts.changed(part.paths.items())
+    if change.pairs:
         with lasting():
-            whole.put(ranks.sum_(own.tensor).add_(held.tensor))
-    return whole
+            change._tensor = ranks.sum_(own.tensor).add_(before.tensor)
+    return check_pairs(change)
 
 
-def summed(held: State, ranks: Ranks) -> State:
-    """The memories of all ranks as one, as `+` makes one of two."""
-    check_sum(held, "add the memories of the ranks")
-    trained = held.codebook.trained
-    known = (
-        None
-        if trained is None
-        else (trained.shape, float(trained.double().sum()), held.vocabulary.packed(0, len(trained)).tobytes())
-    )
-    ranks.check_same(**facts_of(held), trained=known)
-    tensor, both = ranks.sum_(held.tensor.clone()), held.emptied()
+def sum_of_ranks(reader: Reader, ranks: Ranks) -> Reader:
+    """Return the sum of the memories of all ranks, as `+` adds two."""
+    check_sum(reader, "add the memories of the ranks")
+    state, trained = reader.state, reader.state.trained
+    known = None
+    if trained is not None:
+        known = trained.shape, float(trained.double().sum()), state.vocabulary.packed(0, len(trained)).tobytes()
+    ranks.check_same(**facts_of(reader), trained=known)
+    both = replace(state.emptied(), tensor=ranks.sum_(state.tensor.clone()))
     levels = []
-    for theirs in (light.state(held) for light in ranks.each(Light.of(held))):
+    for theirs in (light.state(state.scheme) for light in ranks.each(Light.of(state))):
         levels.append(levels_of(theirs))
         target, paths = stricter(both.target, theirs.target), paths_of_both(both, theirs)
-        sample = both.sample.merged(theirs.sample)
-        both = both.holding(tensor, theirs.vocabulary, theirs.counts)
-        both = replace(both, target=target, known=paths, sample=sample)
-    check_weights(both, levels)
-    return both
+        both = both.with_tensor(both.tensor, theirs.vocabulary, theirs.counts)
+        both = replace(both, target=target, path_counts=paths, sample=both.sample.merged(theirs.sample))
+    after = Reader(both)
+    check_weights(after, levels)
+    return after

@@ -51,17 +51,17 @@ class VectorSum:
             self.total = self.total - self.scheme.total(gone) + self.scheme.total(come)
 
     def _flat(self, vectors: Tensor) -> Tensor:
-        """Vectors (*, shape) as (n, shape)."""
+        """Return vectors (*, *shape) as (n, *shape)."""
         shape = self._shape(vectors)
         return vectors.reshape(-1, *shape)
 
     def _leading(self, vectors: Tensor) -> tuple[int, ...]:
-        """The dimensions * of vectors (*, shape)."""
+        """Return the leading dimensions * of vectors (*, *shape)."""
         own = len(self._shape(vectors))
         return tuple(vectors.shape[: vectors.dim() - own])
 
     def _one(self, *vectors: Tensor) -> None:
-        """Refuse what is not a single vector."""
+        """Refuse tensors that are not single vectors."""
         for x in vectors:
             if self._leading(x):
                 raise BadValue(
@@ -69,7 +69,7 @@ class VectorSum:
                 )
 
     def _paired(self, one: Tensor, other: Tensor, what: str) -> None:
-        """Refuse vectors of which not each has its partner, or all the same."""
+        """Refuse vectors whose leading dimensions cannot be broadcast."""
         leading = self._leading(one), self._leading(other)
         try:
             torch.broadcast_shapes(*leading)

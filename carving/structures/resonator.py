@@ -23,10 +23,10 @@ from carving.structures.vectors import check_vectors, set_dim
 from carving.validate import check_choice, check_integer, check_positive
 
 MIN_COSINE = 0.5  # of factors that bind to the vector: unrelated vectors have none, one of a bundle of three 0.58
-CHANCE_COUNT = 5  # vectors of a codebook that pass the sparse threshold by chance
-NOISE = 0.7  # added to similarities, in deviations of unrelated vectors: what goes around in circles is thrown off
-FAINT = 0.01  # the same of weights: where none passes, they are all that there is
-SURE = 0.9  # a likelihood that takes everything
+CHANCE_VECTORS = 5  # vectors of a codebook that pass the sparse threshold by chance
+SPARSE_NOISE = 0.7  # added to similarities, in deviations of unrelated vectors: it ends cycles
+WEIGHT_NOISE = 0.01  # noise of weights, in deviations: all there is where none passes the threshold
+SURE_LIKELIHOOD = 0.9  # a likelihood that takes everything
 
 Weigh = Callable[[Tensor], Tensor]
 
@@ -90,15 +90,16 @@ def factorize(
     if sharpness is not None:
         check_positive("sharpness", sharpness, "With None it is derived from the sizes.")
     segmented = vsa.row.segmented
-    named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(WEIGHTS))
+    named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(ACTIVATIONS))
     if named == "sparse" and not isinstance(generator, torch.Generator):
         raise BadType(
             f"generator must be a torch.Generator with activation='sparse', got {generator!r}. "
             "Pass torch.Generator().manual_seed(0)."
         )
     if not segmented:
-        weigh = [WEIGHTS[named](vsa, book, sharpness, generator) for book in codebooks]
-        return _search(vsa, bound, codebooks, BundleEstimates(vsa, codebooks, weigh), rounds, named in SIGNED)
+        weigh = [ACTIVATIONS[named](vsa, book, sharpness, generator) for book in codebooks]
+        estimator = BundleEstimates(vsa, codebooks, weigh)
+        return _search(vsa, bound, codebooks, estimator, rounds, named in SIGNED_ACTIVATIONS)
     if named != "sparse":
         raise BadValue(f"activation must be 'sparse' for {vsa.name}, got {activation!r}. Leave it out.")
     assert generator is not None
@@ -128,7 +129,7 @@ def _search(
 
 
 def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
-    """The architecture, if factors can be found in it."""
+    """Return the scheme as a VSA; refuse architectures without factorization, and bad codebooks."""
     vsa = check_vectors(scheme)
     facts = vsa.facts
     if not (facts.commutative and facts.associative) or vsa.row.inverse is None:
@@ -148,7 +149,7 @@ def _checked(scheme: Scheme, bound: Tensor, codebooks: Sequence[Tensor]) -> VSA:
 
 
 def _binds(vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], found: Tensor) -> Tensor:
-    """Whether what was found binds to what was given: far more alike than unrelated vectors are."""
+    """Return whether the factors found bind to the given vectors: by a cosine far above that of unrelated ones."""
     made = torch.stack([book[found[:, place]] for place, book in enumerate(codebooks)], 1)
     again = vsa.multibind(made)
     size = len(vsa.facts.memory_shape)
@@ -162,32 +163,32 @@ def _binds(vsa: VSA, bound: Tensor, codebooks: Sequence[Tensor], found: Tensor) 
 
 
 class BundleEstimates:
-    """Estimates that are vectors of the architecture: the normalized sum of a codebook by its weights."""
+    """Estimates as vectors of the architecture: the normalized, weighted sum of a codebook."""
 
     def __init__(self, vsa: VSA, books: Sequence[Tensor], weigh: Sequence[Weigh]) -> None:
         self.vsa, self.books, self.weigh = vsa, books, weigh
         self.pictures = [vsa.picture(book) for book in books]
 
     def first(self, place: int, count: int) -> Tensor:
-        """The bundle of the codebook."""
+        """Return `count` first estimates of a factor: the bundle of its codebook."""
         made = self.vsa.normalize(self.vsa.total(self.books[place]))
         return made.expand(count, *made.shape)
 
     def alike(self, bound: Tensor, estimates: Sequence[Tensor], place: int) -> Tensor:
-        """Similarities to what is left."""
+        """Return the similarities of a codebook to the vectors without the other factors."""
         for other, estimate in enumerate(estimates):
             if other != place:
                 bound = self.vsa.unbind(bound, estimate)
         return self.vsa.similarity(bound, self.books[place])
 
     def renewed(self, alike: Tensor, place: int) -> Tensor:
-        """The bundle by its weights."""
+        """Return the estimates of a factor from similarities."""
         pictures = self.pictures[place]
         return self.vsa.normalize(torch.tensordot(self.weigh[place](alike).to(pictures.dtype), pictures, 1))
 
 
 class SegmentEstimates:
-    """Estimates of codes of segments: how probable every place of a segment is."""
+    """Estimates of codes of segments: the probability of every position of a segment."""
 
     def __init__(self, vsa: VSA, books: Sequence[Tensor], width: float | None, generator: torch.Generator) -> None:
         self.vsa, self.books, self.generator = vsa, books, generator
@@ -195,18 +196,18 @@ class SegmentEstimates:
         self.widths = [self._width(len(book)) if width is None else max(1, round(width)) for book in books]
 
     def _width(self, size: int) -> int:
-        """How many are drawn: so few that by chance one vector of the codebook fits to what they are bound with."""
+        """Return how many vectors are drawn: by chance one of them fits the other factors."""
         count, places = self.vsa.facts.memory_shape
         covered = size ** (-1 / count)
         drawn = math.log1p(-min(covered, 0.999)) / math.log1p(-1 / places)
         return min(size, max(1, round(drawn ** (1 / (len(self.books) - 1)))))
 
     def first(self, place: int, count: int) -> Tensor:
-        """A few, drawn: all at once would leave every place about as probable."""
+        """Return `count` first estimates of a few random vectors: of all, every position would be as probable."""
         return self._summed(self._drawn(count, place), place)
 
     def alike(self, bound: Tensor, estimates: Sequence[Tensor], place: int) -> Tensor:
-        """The least of the segments of each vector."""
+        """Return the likelihood of each vector of a codebook: the minimum over its segments."""
         others = [each for other, each in enumerate(estimates) if other != place]
         places = self.vsa.facts.memory_shape[1]
         spectra = [torch.fft.rfft(each) for each in others]
@@ -216,11 +217,11 @@ class SegmentEstimates:
         return together.gather(2, needed).amin(1)
 
     def renewed(self, alike: Tensor, place: int) -> Tensor:
-        """The places of those that stand out."""
+        """Return the estimates of a factor: the vectors above the threshold, or random ones."""
         least = 0.99 / math.prod(width for other, width in enumerate(self.widths) if other != place)
         weights = torch.where(alike >= least, alike, 0.0)
         best = weights.max(1, keepdim=True)
-        weights = torch.where((best.values < SURE) | (alike == best.values), weights, 0.0)
+        weights = torch.where((best.values < SURE_LIKELIHOOD) | (alike == best.values), weights, 0.0)
         lost = best.values.squeeze(1) == 0
         weights[lost] = self._drawn(int(lost.sum()), place)
         return self._summed(weights, place)
@@ -242,12 +243,12 @@ Estimator = BundleEstimates | SegmentEstimates
 
 
 def linear(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.Generator | None) -> Weigh:
-    """The similarities themselves."""
+    """Return a function that weighs by the similarities themselves."""
     return lambda alike: alike
 
 
 def least_squares(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.Generator | None) -> Weigh:
-    """The weights whose sum comes nearest to the vector."""
+    """Return a function that weighs by least squares."""
     gram = vsa.cosine_similarity(book, book)
     apart = torch.linalg.pinv(gram, hermitian=True)
     return lambda alike: alike @ apart
@@ -261,17 +262,17 @@ def attention(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.
 
 def sparse(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.Generator | None) -> Weigh:
     """What is above a threshold in deviations of unrelated vectors, by default one that a few pass by chance."""
-    share = torch.tensor(max(0.5, 1 - CHANCE_COUNT / len(book)), dtype=torch.float64)
-    least = float(torch.special.ndtri(share)) * math.hypot(1, NOISE) if sharpness is None else float(sharpness)
+    share = torch.tensor(max(0.5, 1 - CHANCE_VECTORS / len(book)), dtype=torch.float64)
+    least = float(torch.special.ndtri(share)) * math.hypot(1, SPARSE_NOISE) if sharpness is None else float(sharpness)
     deviation = vsa.facts.memory_scalars**-0.5
 
     def weigh(alike: Tensor) -> Tensor:
         noise = torch.randn(2, *alike.shape, generator=generator, dtype=alike.dtype).to(alike.device) * deviation
-        noisy = alike + NOISE * noise[0]
-        return torch.where(noisy >= least * deviation, noisy, 0.0) + FAINT * noise[1]
+        noisy = alike + SPARSE_NOISE * noise[0]
+        return torch.where(noisy >= least * deviation, noisy, 0.0) + WEIGHT_NOISE * noise[1]
 
     return weigh
 
 
-WEIGHTS = {"linear": linear, "least squares": least_squares, "attention": attention, "sparse": sparse}
-SIGNED = ("linear", "least squares")  # in which two factors may both be found as their opposites
+ACTIVATIONS = {"linear": linear, "least squares": least_squares, "attention": attention, "sparse": sparse}
+SIGNED_ACTIVATIONS = ("linear", "least squares")  # in which two factors may both be found as their opposites

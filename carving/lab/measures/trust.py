@@ -51,7 +51,7 @@ def answers(setting: Setting, seed: int) -> Said:
     pairs = drawn(case, setting["N"], vocabulary, chance)
     memory: Memory | QuantizedMemory = Memory(scheme_of(setting, seed), range(vocabulary))
     with collected():  # a memory that is sure of everything has no calibration
-        memory, held = case.store(memory, pairs)  # type: ignore[arg-type]  # it is still a Memory
+        memory, held = case.store(memory, pairs)
     truth: dict[Asked, set[object]] = {path: set() for path, _ in pairs}
     for path, value in held:
         truth[path].add(value)
