@@ -706,6 +706,18 @@ def test_what_others_change_is_seen_with_the_next_change(file):
             one.store(PAIRS[3:4])
 
 
+def test_a_record_of_another_that_lies_is_told_as_damage(file):
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        lying = Record(b"s1:a", 1, bytes(16))
+        now = memory._now.version
+        journal.append(file, now.base, now.journal, lying)
+        for look in (memory.refresh, lambda: memory.store(PAIRS[6:7]), lambda: Memory.load(file)):
+            with pytest.raises(BadFile, match=r"file.journal is corrupt \(a record has malformed pairs"):
+                look()
+        assert memory.pairs == 6 and memory.recall("head 5", "next").value == "value 5"
+
+
 def given_up(writer, pairs, monkeypatch, meanwhile):
     """Let a change fail when all of it is written, but not flushed; the others do something in that moment."""
 

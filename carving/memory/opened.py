@@ -23,10 +23,10 @@ from carving.memory.update import NOTHING, Change, check_weights, checked, level
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed
-from carving.storage.journal import Entry, Record
+from carving.storage.journal import Entry, Record, journal_path
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.locks import Place, shown
-from carving.storage.tensorfile import check_replaceable
+from carving.storage.tensorfile import check_replaceable, refusing_damage
 from carving.symbols.paths import Paths
 
 T = TypeVar("T")
@@ -236,7 +236,9 @@ class Opened(Memory):
         if version is None:
             self._now = self._loaded()
         elif version.records:
-            self._now = now.counting(replayed(now.reader, version.records, bind=False), version.records, version)
+            with refusing_damage(journal_path(self.path)):
+                reader = replayed(now.reader, version.records, bind=False)
+            self._now = now.counting(reader, version.records, version)
         else:
             self._now = now._replace(version=version)
 
