@@ -1,8 +1,12 @@
 """Backends of memories: where a state lives, and how changes reach it.
 
-A backend has one reader at a time, and replaces it whole. To write another one, derive from `Backend`: `commit` runs
-`fill` on a `Change` of the current reader, puts the change where it belongs, and then shows the reader after it.
-`InMemory` is the model; `FileBacked` also writes every change to a journal.
+A backend has one reader (`carving.memory.reader.Reader`: a state and what follows from it) at a time, and replaces it
+whole. `Memory.from_backend(backend)` is a memory in it. To write another one:
+
+- where whole states are kept, derive from `InMemory`, and override `_put`, which a change calls with the readers before
+  and after it (`CONTRIBUTING.md` has one in SQLite). `carving.memory.storage` turns readers into bytes and back.
+- otherwise derive from `Backend`: `commit` holds `lock`, runs `fill` on a `Change` of the current reader, puts the
+  change where it belongs, and then shows the reader that `after` makes of it. `FileBacked` writes changes to a journal.
 """
 
 import os
@@ -152,7 +156,7 @@ class InMemory(Backend):
                 self._put(before, after)
 
     def _put(self, before: Reader, after: Reader) -> None:
-        """Replace the reader: one assignment, which happens or does not."""
+        """Replace the reader: one assignment, which happens or does not. To keep it elsewhere, too, override this."""
         if self._reader is not before:
             raise BadValue(MODIFIED)
         self._reader = after

@@ -53,6 +53,21 @@ def load(file: JournaledFile, device: torch.device | str = "cpu") -> tuple[Reade
     return reader, version
 
 
+def to_bytes(reader: Reader) -> bytes:
+    """Return the state as the bytes of a memory file, for a database or a network."""
+    return memoryfile.to_bytes(contents_of(reader.state))
+
+
+def from_bytes(data: bytes, device: torch.device | str = "cpu") -> Reader:
+    """Return the reader of a state that `to_bytes` wrote; refuse other bytes with `BadFile`.
+
+    >>> from carving import OSC, Memory
+    >>> from_bytes(to_bytes(Reader(State.empty(OSC(d=32), Vocabulary())))).scheme.d
+    32
+    """
+    return Reader(state_of(memoryfile.from_bytes(data), device))
+
+
 def state_of(contents: memoryfile.Contents, device: torch.device | str, vocabulary: Vocabulary | None = None) -> State:
     """Return the state of a file without a journal; `vocabulary` has the values of a file that was saved without."""
     scheme, counts = contents.scheme.like(device=device), contents.counts
