@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from carving import OSC, Memory, formats, schemes
 from carving.errors import BadValue
-from carving.memory.storage import from_bytes, to_bytes
+from carving.memory.backends import from_bytes, to_bytes
 from carving.storage.tensorfile import BadFile
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
