@@ -141,6 +141,8 @@ class CentroidClassifier(Estimator):
     True
     """
 
+    centroids_: Tensor
+
     def __init__(
         self,
         scheme: str | Scheme = "MAP-B",
@@ -274,7 +276,7 @@ class CentroidClassifier(Estimator):
         self._width = np.where(width > ROUNDING * np.abs(points).max(0), width, 1.0)  # constant features: 1
         self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
         self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
-        self.centroids_: Tensor = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
+        self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
         self._losses = torch.zeros(len(SCALES), dtype=torch.float64)  # of all points, by the scale of cosines
 
     def _check_settings(self, scheme: Scheme) -> None:

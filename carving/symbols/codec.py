@@ -54,7 +54,7 @@ def _encode(label: object) -> tuple[bytes, bytes]:
     """Return the tag and the content of a label that is no text."""
     match label:
         case bool():  # before int: True is one
-            return b"t" if label else b"f", b""
+            return (b"f", b"t")[label], b""
         case int():
             if label.bit_length() > 10_000:
                 raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
@@ -102,26 +102,8 @@ def canonical_path(path: Path) -> bytes:
 # Reading, one label at a time
 
 MAX_DIGITS = 18  # of a length
-MAX_HEADER = MAX_DIGITS + 2  # bytes of a tag, a length and a colon
-
-
-class Headers(dict[bytes, int]):
-    """The number in a header, by the header's bytes up to the colon; each is checked against a pattern once."""
-
-    def __init__(self, pattern: bytes) -> None:
-        self.pattern = re.compile(pattern)
-
-    def __missing__(self, header: bytes) -> int:
-        if self.pattern.fullmatch(header) is None:
-            raise ValueError(f"{header!r} is no header")
-        number = int(header[1:])
-        if number < 1000:  # so that they are few
-            self[header] = number
-        return number
-
-
-LABEL_HEADERS = Headers(rb"[sibdtfn{[(](0|[1-9][0-9]{0,17})")
-PATH_HEADERS = Headers(rb"p[1-9][0-9]{0,17}")
+LABEL_HEADER = re.compile(rb"[sibdtfn{[(](0|[1-9][0-9]{0,17}):")
+PATH_HEADER = re.compile(rb"p([1-9][0-9]{0,17}):")
 
 DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
     ord("s"): lambda content: content.decode("utf-8", "surrogatepass"),
@@ -137,28 +119,23 @@ DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
 }
 
 
-def label_end(data: bytes, at: int = 0, size: int | None = None) -> int:
-    """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated.
-
-    `size`: The number of all bytes, if `data` is only the first of them.
-    """
-    try:
-        colon = data.index(b":", at, at + MAX_HEADER)
-        end = colon + 1 + LABEL_HEADERS[data[at:colon]]
-    except ValueError:
-        raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}") from None
-    if end > (len(data) if size is None else size):
+def label_end(data: bytes, at: int = 0) -> int:
+    """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated."""
+    header = LABEL_HEADER.match(data, at)
+    if header is None:
+        raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}")
+    end = header.end() + int(header[1])
+    if end > len(data):
         raise BadValue(f"the label {data[at : at + 40]!r} is truncated")
     return end
 
 
 def _path_header(data: bytes, at: int) -> tuple[int, int]:
     """Return the number of roles of the path that begins at a position, and where the first of them begins."""
-    try:
-        colon = data.index(b":", at, at + MAX_HEADER)
-        return PATH_HEADERS[data[at:colon]], colon + 1
-    except ValueError:
-        raise BadValue(f"no path begins with the bytes {data[at : at + 40]!r}") from None
+    header = PATH_HEADER.match(data, at)
+    if header is None:
+        raise BadValue(f"no path begins with the bytes {data[at : at + 40]!r}")
+    return int(header[1]), header.end()
 
 
 def path_end(data: bytes, at: int = 0) -> int:
@@ -236,19 +213,18 @@ def label_ends(data: Octets) -> Offsets:
     >>> label_ends(np.frombuffer(b"s3:dogi2:-7t0:", dtype=np.uint8)).tolist()
     [0, 6, 11, 14]
     """
-    parts, at = [np.zeros(1, dtype=np.int64)], 0
+    parts, at, size = [np.zeros(1, dtype=np.int64)], 0, WINDOW
     while at < len(data):
-        window = data[at : at + WINDOW]
+        window = data[at : at + size]
         starts, contents, ends = _chained_labels(window)
         if len(ends):
             _check_contents(window[: int(ends[-1])], starts, contents, ends)
             parts.append(ends + at)
-            at += int(ends[-1])
-        if at < len(data):  # a label across the end of the window, or none
-            end = at + label_end(data[at : at + MAX_HEADER].tobytes(), 0, len(data) - at)
-            parse_label(data[at:end].tobytes())
-            parts.append(np.array([end]))
-            at = end
+            at, size = at + int(ends[-1]), WINDOW
+        elif at + size < len(data):
+            size *= 2  # for a label that is longer than the window
+        else:
+            raise BadValue(f"no whole label begins with the bytes {window[:40].tobytes()!r}")
     return np.concatenate(parts)
 
 
