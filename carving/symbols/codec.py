@@ -102,8 +102,26 @@ def canonical_path(path: Path) -> bytes:
 # Reading, one label at a time
 
 MAX_DIGITS = 18  # of a length
-LABEL_HEADER = re.compile(rb"[sibdtfn{[(](0|[1-9][0-9]{0,17}):")
-PATH_HEADER = re.compile(rb"p([1-9][0-9]{0,17}):")
+MAX_HEADER = MAX_DIGITS + 2  # bytes of a tag, a length and a colon
+
+
+class Headers(dict[bytes, int]):
+    """The number in a header, by the header's bytes up to the colon; each is checked against a pattern once."""
+
+    def __init__(self, pattern: bytes) -> None:
+        self.pattern = re.compile(pattern)
+
+    def __missing__(self, header: bytes) -> int:
+        if self.pattern.fullmatch(header) is None:
+            raise ValueError(f"{header!r} is no header")
+        number = int(header[1:])
+        if number < 1000:  # so that they are few
+            self[header] = number
+        return number
+
+
+LABEL_HEADERS = Headers(rb"[sibdtfn{[(](0|[1-9][0-9]{0,17})")
+PATH_HEADERS = Headers(rb"p[1-9][0-9]{0,17}")
 
 DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
     ord("s"): lambda content: content.decode("utf-8", "surrogatepass"),
@@ -121,10 +139,11 @@ DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
 
 def label_end(data: bytes, at: int = 0) -> int:
     """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated."""
-    header = LABEL_HEADER.match(data, at)
-    if header is None:
-        raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}")
-    end = header.end() + int(header[1])
+    try:
+        colon = data.index(b":", at, at + MAX_HEADER)
+        end = colon + 1 + LABEL_HEADERS[data[at:colon]]
+    except ValueError:
+        raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}") from None
     if end > len(data):
         raise BadValue(f"the label {data[at : at + 40]!r} is truncated")
     return end
@@ -132,10 +151,11 @@ def label_end(data: bytes, at: int = 0) -> int:
 
 def _path_header(data: bytes, at: int) -> tuple[int, int]:
     """Return the number of roles of the path that begins at a position, and where the first of them begins."""
-    header = PATH_HEADER.match(data, at)
-    if header is None:
-        raise BadValue(f"no path begins with the bytes {data[at : at + 40]!r}")
-    return int(header[1]), header.end()
+    try:
+        colon = data.index(b":", at, at + MAX_HEADER)
+        return PATH_HEADERS[data[at:colon]], colon + 1
+    except ValueError:
+        raise BadValue(f"no path begins with the bytes {data[at : at + 40]!r}") from None
 
 
 def path_end(data: bytes, at: int = 0) -> int:
@@ -271,11 +291,12 @@ def _reached(starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
 def _check_contents(data: Octets, starts: Offsets, contents: Offsets, ends: Offsets) -> None:
     """Raise BadValue if `parse_label` refuses a label; it is called for the few that need a closer look."""
     tags = data[starts]
-    is_text, is_integer, large = tags == TEXT, tags == INTEGER, data >= 128
+    is_text, is_integer = tags == TEXT, tags == INTEGER
     unsure = ~(is_text | is_integer | (tags == BYTES))
-    # Around the content of a text is ASCII: if all is UTF-8, each text is.
-    if bool(large.any()) and not _is_utf8(data):
-        unsure |= is_text & (_count_within(large, contents, ends) > 0)
+    try:  # around the content of a text is ASCII: if all is UTF-8, each text is
+        data.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        unsure |= is_text & (_count_within(data >= 128, contents, ends) > 0)
     if bool(is_integer.any()):
         unsure |= is_integer & ~_are_integers(data, contents, ends)
     for row in np.flatnonzero(unsure).tolist():
@@ -288,14 +309,6 @@ def _count_within(flags: NDArray[np.bool_], starts: Offsets, ends: Offsets) -> N
     np.cumsum(flags, out=sums[1:])
     counts: NDArray[np.int32] = sums[ends] - sums[starts]
     return counts
-
-
-def _is_utf8(data: Octets) -> bool:
-    try:
-        data.tobytes().decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _are_integers(data: Octets, starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
