@@ -20,12 +20,12 @@ from carving.schemes.vsa import VSA
 from carving.tiling import slices
 from carving.validate import check_choice, check_integer, check_positive
 
-BATCH = 64  # points after which centroids are refined
-GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+REFINED_BATCH = 64  # points after which centroids are refined
+REGENERATION_COUNT, REGENERATED_SHARE = 4, 0.1  # how often coordinates are drawn anew, and the share of them
 ROUNDING = 1e-14  # relative: smaller differences count as rounding
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
-CLOSE = 0.05  # a difference of cosines that counts as nearly wrong
-NOTHING = 1e-12  # of the largest square of a singular value: rounding
+CLOSE_COSINES = 0.05  # a difference of cosines that counts as nearly wrong
+ZERO_SHARE = 1e-12  # of the largest square of a singular value: rounding
 RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
 REFINEMENTS = ("adapt", "online", "margin", "ridge")  # all but the last in passes over the points
 
@@ -43,7 +43,7 @@ def updates(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
     to both classes (OnlineHD). "margin" also moves nearly misclassified points, as in learning vector quantization.
     """
     right, (there, other, rival) = own.unsqueeze(1), rivals(cosines, own)
-    moved = there - other < CLOSE if refinement == "margin" else cosines.argmax(1, keepdim=True) != right
+    moved = there - other < CLOSE_COSINES if refinement == "margin" else cosines.argmax(1, keepdim=True) != right
     gained = lost = moved.to(cosines.dtype)
     if refinement == "online":
         gained, lost = gained * (1 - there), lost * (1 - other)
@@ -81,7 +81,7 @@ def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
         values, vectors = torch.linalg.eigh(x @ x.mT)
         return values.clamp_min(0), vectors
     values, right = torch.linalg.eigh(x.mT @ x)
-    there = values > NOTHING * values.amax()
+    there = values > ZERO_SHARE * values.amax()
     return values.clamp_min(0), x @ (right * torch.where(there, values, 1.0).rsqrt() * there)
 
 
@@ -97,7 +97,7 @@ def by_distance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
     """Return how much nearer (nearly) misclassified points are to their own class, by coordinate (DistHD)."""
     units = normalize(centroids, dim=1)
     there, other, rival = (each.squeeze(1) for each in rivals(encoded @ units.mT, own))
-    close = there - other < CLOSE
+    close = there - other < CLOSE_COSINES
     points = encoded[close]
     return ((units[rival[close]] - points).abs() - (units[own[close]] - points).abs()).sum(0)
 
@@ -321,7 +321,7 @@ class CentroidClassifier(Estimator):
 
     def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
         """Refine the centroids until nothing changes, regenerating coordinates; return the encoded points."""
-        epochs, generations = check_integer("epochs", self.epochs, 0), GENERATIONS if self.regeneration else 0
+        epochs, generations = check_integer("epochs", self.epochs, 0), REGENERATION_COUNT if self.regeneration else 0
         anew = [epochs * part // (generations + 1) for part in range(1, generations + 1)]
         for epoch in range(epochs):
             if epoch and epoch in anew:
@@ -333,7 +333,7 @@ class CentroidClassifier(Estimator):
     def _refine(self, encoded: Tensor, own: Tensor) -> bool:
         """Refine the centroids by one pass over the points; return whether anything changed."""
         changed = False
-        for rows in slices(len(encoded), BATCH):
+        for rows in slices(len(encoded), REFINED_BATCH):
             part, right = encoded[rows], own[rows]
             made = updates(self._cosines(part), right, str(self.refinement))
             self.centroids_ = self.centroids_ + self.learning_rate * made.mT @ part
@@ -343,7 +343,7 @@ class CentroidClassifier(Estimator):
     def _regenerated(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
         """Redraw the least informative coordinates; return the encoded points."""
         telling = REGENERATIONS[str(self.regeneration)](self.centroids_, encoded, own)
-        least = telling.topk(max(1, int(ANEW * len(telling))), largest=False).indices
+        least = telling.topk(max(1, int(REGENERATED_SHARE * len(telling))), largest=False).indices
         self._codes.append(self._encoder(len(self._codes)))
         self._taken[least] = len(self._codes) - 1
         again = self._encoded(points)

@@ -188,6 +188,10 @@ class PairSample:
         ]
         return self._added([(_key(p, v), weight, fewer[weight]) for p, v, weight in chosen]) if chosen else self
 
+    def weight(self, path: bytes, value: bytes) -> float | None:
+        """Return the net weight of a pair; None for a pair that is not in the sample."""
+        return self.weights.get(_key(path, value))
+
     def merged(self, other: "PairSample | Histogram") -> "PairSample | Histogram":
         """Return the sample of the sum of two memories."""
         if isinstance(other, Histogram):
@@ -243,9 +247,8 @@ class PairSample:
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The numbers of sampled paths with at least one value, two values, ..., if there are enough of them."""
-        sizes = Counter(
-            Counter([key[:8] for key, w in self.weights.items() if w > 0 and _belongs(key, self.bits)]).values()
-        )
+        paths = [key[:8] for key, weight in self.weights.items() if weight > 0]
+        sizes = Counter(Counter([key for key in paths if _belongs(key, self.bits)] if self.bits else paths).values())
         if sizes.total() < MIN_PATHS:
             return ()
         return tuple(

@@ -129,10 +129,10 @@ class JournaledFile:
         file: FileIO | None = None
         try:
             if seen.journal is not None:
-                mode = "rb+" if in_turn else "rb"
-                file = journal.open_journal(self.path, mode)
+                file = journal.open_journal(self.path, "rb+" if in_turn else "rb")
             found = self._look(seen, file)
             if in_turn and found is not None:
+                self._close_journal()
                 self._open_journal, file = file, None
             return found
         except (Changed, NotWhole, OSError):  # `load` will say what is the matter
@@ -149,18 +149,14 @@ class JournaledFile:
             written = journal.read(self.path)
             written = written if written is not None and written.base == seen.base else None
         header, size = read_header(self.path)
-        if header == seen.header:
-            found = replace(seen, journal=written)
-        elif parse_metadata(header, size).get("checksum") == seen.base:
-            found = replace(seen, journal=written, header=header, size=size)
-        else:
+        if header != seen.header and parse_metadata(header, size).get("checksum") != seen.base:
             return None
         # It may have been removed meanwhile, before a base of the same content came back.
         if file is not None:
             is_there = os.path.samestat(os.stat(journal.journal_path(self.path)), os.fstat(file.fileno()))
         else:
             is_there = written is None or journal.remains(self.path, written)
-        return found if is_there else None
+        return Version(seen.base, written, header, size) if is_there else None
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -168,13 +164,18 @@ class JournaledFile:
         with locked(self.path):
             before = self._turn
             try:
+                self._close_journal()  # which another turn, of this thread or of the process that forked us, has open
                 self._turn = get_ident()
                 self._settle()
                 yield
             finally:
-                self._turn, file, self._open_journal = before, self._open_journal, None
-                if file is not None:
-                    file.close()
+                self._turn = before
+                self._close_journal()
+
+    def _close_journal(self) -> None:
+        file, self._open_journal = self._open_journal, None
+        if file is not None:
+            file.close()
 
     def _settle(self) -> None:
         """Take back a change that failed, if it was stored all the same."""
