@@ -48,8 +48,10 @@ def hash_of(name: bytes) -> int:
 
 def hashes_of(data: Octets, ends: Offsets) -> Hashes:
     """Return the hashes of the strings between n + 1 ends of the data, which has spare bytes behind the last."""
-    starts = range(0, len(ends), TOGETHER)
-    return np.concatenate([_hashes(data, ends[start : start + TOGETHER + 1]) for start in starts])
+    values = np.empty(len(ends) - 1, dtype=np.uint64)
+    for start in range(0, len(values), TOGETHER):
+        values[start : start + TOGETHER] = _hashes(data, ends[start : start + TOGETHER + 1])
+    return values
 
 
 def _hashes(data: Octets, ends: Offsets) -> Hashes:
@@ -101,7 +103,7 @@ class StringTable:
         self.data, self.ends = strings or laid_out(())
         self.count = len(self.ends) - 1
         self._lock = Lock()
-        self._fill_slots(hashes_of(self.data, self.ends) if hashes is None else hashes)
+        self._fill_slots(hashes)
 
     def __getitem__(self, row: int) -> bytes:
         start, end = self.ends[row : row + 2].tolist()
@@ -209,7 +211,7 @@ class StringTable:
         # Counted first: interrupted in between, nobody sees all of them any more, and whoever adds copies.
         self.count = start + more
         if self.count > MAX_FILL * len(self.slots):
-            self._fill_slots(hashes_of(self.data, self.ends[: self.count + 1]))
+            self._fill_slots()
         elif more <= MAX_SINGLE_LOOKUPS:
             for row in range(start, self.count):
                 value = hash_of(name := self[row])
@@ -217,10 +219,12 @@ class StringTable:
         else:
             take(self.slots, hashes_of(self.data, self.ends[start : self.count + 1]), start)
 
-    def _fill_slots(self, hashes: Hashes) -> None:
-        """Take new slots for all rows, of these hashes."""
+    def _fill_slots(self, hashes: Hashes | None = None) -> None:
+        """Take new slots for all rows, whose hashes may be known."""
         slots = np.zeros(2 ** max(4, int(self.count / MAX_FILL).bit_length()), dtype=np.uint64)
-        take(slots, hashes, 0)
+        for start in range(0, self.count, TOGETHER):
+            ends = self.ends[start : min(self.count, start + TOGETHER) + 1]
+            take(slots, hashes_of(self.data, ends) if hashes is None else hashes[start : start + TOGETHER], start)
         self.slots = slots
 
     def copy_of_first(self, count: int) -> "StringTable":
@@ -231,15 +235,14 @@ class StringTable:
 
 def take(slots: Hashes, values: Hashes, start: int) -> None:
     """Take slots for strings of these hashes, whose rows begin at a start."""
-    mask, held = np.uint64(len(slots) - 1), values & ~np.uint64(ROW)
-    held |= np.arange(start + 1, start + 1 + len(values), dtype=np.uint64)
-    for part in range(0, len(values), TOGETHER):
-        left, place = held[part : part + TOGETHER], values[part : part + TOGETHER] & mask
-        while len(left):
-            free = slots[place] == 0
-            slots[place[free]] = left[free]  # where several want one, the last has it
-            again = slots[place] != left
-            left, place = left[again], place[again] + np.uint64(1) & mask
+    mask = np.uint64(len(slots) - 1)
+    held = (values & ~np.uint64(ROW)) | np.arange(start + 1, start + 1 + len(values), dtype=np.uint64)
+    place = values & mask
+    while len(held):
+        free = slots[place] == 0
+        slots[place[free]] = held[free]  # where several want one, the last has it
+        left = slots[place] != held
+        held, place = held[left], place[left] + np.uint64(1) & mask
 
 
 def _longer(array: NDArray, used: int, wanted: int) -> NDArray:

@@ -121,7 +121,7 @@ class Vocabulary:
 
     @property
     def _strings(self) -> LaidOut:
-        return self._shared.data, self._shared.ends[: self._size + 1]  # in this order: data is replaced first
+        return self._shared.data, self._shared.ends[: self._size + 1]
 
     def packed(self, start: int = 0, stop: int | None = None) -> Octets:
         """Return the concatenated canonical bytes of positions start to stop, as a view."""
