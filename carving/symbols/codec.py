@@ -59,8 +59,8 @@ def _encode(label: object) -> tuple[bytes, bytes]:
             if label.bit_length() > 10_000:
                 raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
             return b"i", b"%d" % label
-        case float():  # one zero and one not-a-number: labels that look alike must not differ in their bytes
-            return b"d", struct.pack(">d", 0.0 if label == 0 else math.nan if math.isnan(label) else label)
+        case float():  # one zero (-0.0 + 0.0 is 0.0) and one not-a-number: labels that look alike share bytes
+            return b"d", struct.pack(">d", math.nan if math.isnan(label) else label + 0.0)
         case bytes():
             return b"b", label
         case None:
