@@ -203,12 +203,12 @@ def rank(
     own = log_odds_of(features, level.right).sigmoid().unsqueeze(1)
     # The probability that the best of all values is wrong is divided among the others, as their scores weigh them.
     log_total = overall.log_total.double().unsqueeze(1)
-    first = (overall.best.scores[:, :1].double() - log_total).exp()
+    first = (overall.scores[:, :1].double() - log_total).exp()
     rest = (1 - own) / (1 - first).clamp_min(1e-12)
-    shares = (ranking.best.scores.double() - log_total).exp()
-    indices = ranking.best.indices
+    shares = (ranking.scores.double() - log_total).exp()
+    indices = ranking.indices
     rows = indices if isinstance(allowed.rows, range) else torch.tensor(allowed.rows, device=indices.device)[indices]
-    is_best = rows == overall.best.indices[:, :1]
+    is_best = rows == overall.indices[:, :1]
     chances = torch.where(is_best, own, shares * rest) * here.sigmoid().unsqueeze(1)
     empty = (-here).sigmoid()
     if everything is not None:  # the context holds one of the allowed values, or nothing
@@ -233,7 +233,7 @@ def _log_odds(chance: float) -> float:
 def ranking_features(ranking: Ranking) -> Tensor:
     """Return the features (n, 10) of rankings."""
     strength = ranking.strengths[:, 0].double()
-    doubt = (ranking.log_total - ranking.best.scores[:, 0]).double().clamp_min(MIN_DOUBT).log()
+    doubt = (ranking.log_total - ranking.scores[:, 0]).double().clamp_min(MIN_DOUBT).log()
     degrees = ((i, j) for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i))
     return torch.stack([strength**i * doubt**j for i, j in degrees], 1)
 
@@ -288,7 +288,7 @@ def _fit_level(
         search(scheme, memory, contexts, candidates, 1, scoring_model(scheme, slope))
         for contexts in (sample.contexts, sample.empty)
     )
-    right = (here.best.indices[:, 0] == sample.wanted).double()
+    right = (here.indices[:, 0] == sample.wanted).double()
     features, nothing = ranking_features(here), ranking_features(nowhere)
     own = pair_strengths(scheme, memory, sample.contexts, candidates, sample.wanted)
     # Of other pairs, half have paths that hold something else.

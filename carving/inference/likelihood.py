@@ -302,7 +302,7 @@ def most_likely(
 def single_posteriors(ranking: Ranking, prior_empty: float) -> Iterator[tuple[float, float]]:
     """Yield the probabilities of the best candidate and of an empty context, if contexts hold one filler at most."""
     log_empty = math.log(prior_empty) if prior_empty else -math.inf
-    for (best, *_), total in zip(ranking.best.scores.tolist(), ranking.log_total.tolist(), strict=True):
+    for (best, *_), total in zip(ranking.scores.tolist(), ranking.log_total.tolist(), strict=True):
         whole = max(total, log_empty) + math.log1p(math.exp(-abs(total - log_empty)))
         yield min(math.exp(best - whole), 1.0), math.exp(log_empty - whole)
 

@@ -119,7 +119,7 @@ class SumModel:
     def _single(self, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
         """Return the best answer of each context, or that nothing is there, if that is more probable."""
         vocabulary = self.reader.vocabulary
-        columns = ranking.best.indices.tolist(), ranking.strengths.tolist()
+        columns = ranking.indices.tolist(), ranking.strengths.tolist()
         posteriors = likelihood.single_posteriors(ranking, prior_empty)
         return [
             [
@@ -140,10 +140,10 @@ class SumModel:
     ) -> list[list[Answer]]:
         """Return the k most probable values of each context, which may hold several of them."""
         reader = self.reader
-        listed, indices = ranking.best.indices.unique(return_inverse=True)
+        listed, indices = ranking.indices.unique(return_inverse=True)
         own = [rows[i] for i in listed.tolist()]
         fillers = reader.codebook.named(reader.names_of(own))
-        ranking = ranking._replace(best=ranking.best._replace(indices=indices))
+        ranking = ranking._replace(indices=indices)
         found = SetDecoder(self.scheme, fillers, odds_of(listed)).marginals(reader.tensor, contexts, ranking)
         return _as_answers(reader, own, *(column[:, :k] for column in found))
 
