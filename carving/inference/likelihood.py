@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from carving.inference.sample import ONCE, Strengths
-from carving.inference.top_k import Ranking, Scores, ScoringModel, search
-from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme
+from carving.inference.top_k import Ranking, Scores, ScoringModel
+from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
 
 UNSEEN_COUNT = 0.01  # how often a value that is known but not stored counts as stored
 MIN_EXCESS_KURTOSIS = 0.1  # of interference: less counts as normal
@@ -285,18 +285,6 @@ def scoring_model(scheme: Scheme, odds: Likelihood) -> ScoringModel:
         return Scores(odds.log_odds(evidence, indices), evidence.inner, evidence.energy)
 
     return ScoringModel(scheme.adjoint, score, has_log_total=True)
-
-
-def most_likely(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: ContextsOrPaths,
-    candidates: CandidatesOrLabels,
-    odds: Likelihood,
-    k: int = 1,
-) -> Ranking:
-    """Return the ranking of the k candidates of each context with the best odds; the memory is read once."""
-    return search(scheme, memory, contexts, candidates, k, scoring_model(scheme, odds))
 
 
 def single_posteriors(ranking: Ranking, prior_empty: float) -> Iterator[tuple[float, float]]:

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ from carving.memory.pairs import Batch, OnProgress
 from carving.memory.query import decode, recall_many
 from carving.memory.reader import EMPTY, Reader
 from carving.memory.sharding import check_same_state
-from carving.memory.solver import Problem, Solution, solve_problem
+from carving.memory.solver import Problem, Solution, solve
 from carving.memory.state import known_paths
 from carving.quantization import check_bits
 from carving.schemes.base import Scheme
@@ -33,8 +32,8 @@ from carving.symbols.paths import Paths
 from carving.tensors import lasting
 from carving.validate import check_number
 
-FEW = 500  # paths that hold nothing are asked at least
-SURE = 0.99  # of answers that were found together, the least mean probability
+MIN_EMPTY_PATHS = 500  # that the calibration queries
+MIN_DECODED_PROBABILITY = 0.99  # of answers that are consolidated, on average
 
 
 @dataclass(frozen=True)
@@ -68,35 +67,39 @@ class Consolidation:
         return self.share >= self.target_accuracy
 
 
-class Wish(NamedTuple):
-    """The target accuracy, and the bits per cell, None for full precision."""
-
-    accuracy: float
-    bits: int | None = None
-
-
 def consolidate(
     reader: Reader,
     pairs: Iterable[Pair] | None,
     paths: Iterable[Path] | None,
-    wish: Wish,
+    accuracy: float,
+    bits: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[Reader, Consolidation]:
-    """Solve for the tensor that names these pairs, or those under paths; return its reader, and how it went.
+    """Solve for the tensor whose single queries are right; return its reader, and the outcome.
 
-    The former reader is returned if no more pairs are named than before.
+    The former reader is returned if no more pairs are right than before.
+
+    Args:
+        reader: The memory.
+        pairs: Pairs that it holds; None decodes them.
+        paths: Paths whose pairs are decoded; None for the paths that the memory keeps.
+        accuracy: The share of right answers that is enough.
+        bits: Bits per cell; None for full precision.
+        on_progress: Called with the number of further pairs that are right.
     """
-    check_solvable(reader, wish.accuracy)
-    if wish.bits is not None:
-        check_bits(wish.bits)
+    check_solvable(reader, accuracy)
+    if bits is not None:
+        check_bits(bits)
     if pairs is not None and paths is not None:
         raise BadValue("pairs= conflicts with paths=, from which pairs are decoded. Pass only one.")
     listed = None if pairs is None else reader.ranks.agreed(lambda: list(pairs))
-    return solve(reader, decoded(reader, paths) if listed is None else listed, wish, on_progress)
+    return consolidate_pairs(
+        reader, decode_pairs(reader, paths) if listed is None else listed, accuracy, bits, on_progress
+    )
 
 
 def check_solvable(reader: Reader, accuracy: float) -> None:
-    """The scheme of a state that can be solved for a share of right answers."""
+    """Refuse a memory that cannot be consolidated, and an `accuracy` that is no share."""
     scheme = reader.scheme
     reader.check_changeable()
     if not 0 < check_number("accuracy", accuracy) <= 1:
@@ -111,8 +114,8 @@ def check_solvable(reader: Reader, accuracy: float) -> None:
     check_finite("The memory tensor", reader.tensor)
 
 
-def decoded(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
-    """What lies under paths, or those that are kept: asked together, which must come to rest."""
+def decode_pairs(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
+    """Return the pairs under `paths`, or under those that the memory keeps; refuse uncertain ones."""
     asked = list(known_paths(reader.state).each() if paths is None else paths)
     if reader.calibration is not None:
         answers: list[Answer] = recall_many(reader, asked, prior_empty=0.0)
@@ -123,7 +126,7 @@ def decoded(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
         together = decode(reader, asked, prior_empty=0.0)
         answers, rests = list(together), together.converged
         way_out = " The memory is over capacity, or holds many pairs under other paths."
-    if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
+    if not rests or sum(answer.probability for answer in answers) < MIN_DECODED_PROBABILITY * len(answers):
         raise BadValue(
             f"The pairs under these {len(answers):,} paths could not be decoded with certainty.{way_out} Pass the "
             "pairs themselves: consolidate(pairs)."
@@ -133,14 +136,14 @@ def decoded(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be named: different paths, and the row of the one value that each holds."""
+    """The pairs of a consolidation: different paths, and the row of the one value of each."""
 
     paths: Paths
     rows: Tensor  # (n,)
 
     @classmethod
     def of(cls, reader: Reader, pairs: list[Pair]) -> "Wanted":
-        """That of pairs which a state holds; contradicting or strange ones are refused."""
+        """Return the rows of `pairs`; refuse pairs that contradict each other, or that the memory does not hold."""
         if not pairs:
             raise BadValue("No pairs to consolidate. Pass the pairs that were stored.")
         batch = Batch(pairs)
@@ -164,25 +167,25 @@ class Wanted:
         return cls(batch.paths.distinct()[0], torch.tensor(list(value_of.values()), device=reader.tensor.device))
 
 
-def solve(
-    reader: Reader, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None = None
+def consolidate_pairs(
+    reader: Reader, pairs: list[Pair], accuracy: float, bits: int | None, on_progress: OnProgress | None
 ) -> tuple[Reader, Consolidation]:
-    """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
+    """Solve for the tensor whose single queries for `pairs` are right; see `consolidate`."""
     scheme, ranks = reader.scheme, reader.ranks
     wanted = ranks.agreed(lambda: Wanted.of(reader, pairs))
     if ranks.size > 1:
         digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
-        check_same_state(ranks, reader, pairs_to_solve=digest, wish=wish)
-    before, count = named(reader, wanted), len(wanted.rows)
-    outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, reader.pairs - count))
-    if outcome and wish.bits is None and (reader.calibration is None or not reader.calibration.added):
+        check_same_state(ranks, reader, pairs_to_solve=digest, accuracy=accuracy, bits=bits)
+    before, count = count_right(reader, wanted), len(wanted.rows)
+    outcome = Consolidation(count, before, before, accuracy, 0, max(0, reader.pairs - count))
+    if outcome and bits is None and (reader.calibration is None or not reader.calibration.added):
         return reader, outcome
     contexts, candidates = scheme.contexts(wanted.paths), reader.codebook.all()
     with lasting():
         problem = Problem.of(scheme, contexts, candidates, wanted.rows, ranks)
-        found = solve_problem(problem, reader.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
+        found = solve(problem, reader.tensor, accuracy, bits, _as_progress(on_progress))
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
-    if found.right < before or (found.right == before and reader.calibration is None and wish.bits is None):
+    if found.right < before or (found.right == before and reader.calibration is None and bits is None):
         return reader, outcome
     # The mean strength of what is held becomes 1, as that of what will be stored.
     with lasting():
@@ -192,22 +195,22 @@ def solve(
             return reader, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
         solution = found.scaled(scale)
     check_finite("The consolidated tensor", solution.tensor)
-    calibration = calibrated(scheme, solution, wanted, candidates)
+    calibration = calibrate(scheme, solution, wanted, candidates)
     return reader.after(replace(reader.state, tensor=solution.tensor, calibration=calibration)), outcome
 
 
-def named(reader: Reader, wanted: Wanted) -> int:
-    """How many of the wanted values a state names now."""
+def count_right(reader: Reader, wanted: Wanted) -> int:
+    """Return how many of the `wanted` pairs are answered correctly now."""
     answers = recall_many(reader, wanted.paths, prior_empty=0.0)
     values = reader.vocabulary.rows_of([canonical(answer.value) for answer in answers])
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
-    """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
+def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
+    """Return the calibration of a solution, fitted to half of the `wanted` pairs (or fewer) and to empty paths."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))
-    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_strange(wanted.paths))
+    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_empty_paths(wanted.paths))
     sample = CalibrationSample(held, wanted.rows[some], empty)
     levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
@@ -216,18 +219,17 @@ def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: T
     return Consolidated(solution.slope, count, right, levels, told=right / count, grid=cells)
 
 
-def _strange(paths: Paths) -> list[Path]:
-    """Paths that hold nothing, like these: every other one differs in its last role alone."""
-    number = min(MAX_SAMPLE, max(FEW, len(paths)))
-    strange = list[Path]()
-    for place in range(number):
+def _empty_paths(paths: Paths) -> list[Path]:
+    """Return paths that hold nothing, as long as `paths`: every other one differs in its last role alone."""
+    empty = list[Path]()
+    for place in range(min(MAX_SAMPLE, max(MIN_EMPTY_PATHS, len(paths)))):
         path, role = paths[place % len(paths)], f"carving: no role {place}"
-        strange.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
-    return strange
+        empty.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
+    return empty
 
 
 def _as_progress(on_progress: OnProgress | None) -> Callable[[int], None] | None:
-    """Contexts that are right as pairs that are done."""
+    """Return a callback that reports the contexts that are right as pairs that are done."""
     if on_progress is None:
         return None
     reported = 0

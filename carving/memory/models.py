@@ -16,7 +16,7 @@ from carving.inference.answer import Answer
 from carving.inference.calibration import AllowedValues, Consolidated
 from carving.inference.likelihood import Evidence, Likelihood
 from carving.inference.sets import SetDecoder, shortlist_size
-from carving.inference.top_k import CandidateList, Ranking, top
+from carving.inference.top_k import CandidateList, Ranking, search, top
 from carving.memory.pairs import BATCH, Batch
 from carving.memory.reader import Reader
 from carving.memory.sharding import candidates_of_ranks, sharded
@@ -199,7 +199,8 @@ class SumModel:
         asked = torch.tensor([rows[place] for place in known], device=scheme.device)
         every, fillers = reader.candidates(None, len(known))
         odds = reader.odds(0.5, every)
-        ranking = likelihood.most_likely(scheme, reader.tensor, which, fillers, odds, shortlist_size(1, len(every)))
+        k, model = shortlist_size(1, len(every)), likelihood.scoring_model(scheme, odds)
+        ranking = search(scheme, reader.tensor, which, fillers, k, model)
         decoder = SetDecoder(scheme, reader.codebook.all(), odds)
         strength, log_odds = decoder.marginal_of(reader.tensor, which, ranking, asked)
         share = (odds.log_prior[asked].double() - math.log(0.5)).exp()

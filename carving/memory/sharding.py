@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from carving.distributed.ranks import Ranks
-from carving.inference import likelihood
-from carving.inference.likelihood import Likelihood
+from carving.inference.likelihood import Likelihood, scoring_model
 from carving.inference.sets import Indexed, Scan, Shortlists
-from carving.inference.top_k import Ranking, merged_rankings
+from carving.inference.top_k import Ranking, merged_rankings, search
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
 from carving.schemes.base import CandidatesOrFillers, Contexts
@@ -83,13 +82,11 @@ class Shard:
         return cls(reader, ranks, rows, own, fillers)
 
     def most_likely(self, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
-        """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
-        most = min(k, len(self.own))
-        found = None
+        """Return the ranking of the k candidates of each context with the best odds."""
+        found, most, scheme = None, min(k, len(self.own)), self.reader.scheme
         if most:
-            part = odds.part(self.own)
-            scheme = self.reader.scheme
-            found = likelihood.most_likely(scheme, self.reader.tensor, contexts, self.candidates, part, most)
+            model = scoring_model(scheme, odds.part(self.own))
+            found = search(scheme, self.reader.tensor, contexts, self.candidates, most, model)
         return self.merged(found, len(contexts), k)
 
     def merged(self, found: Ranking | None, contexts: int, k: int) -> Ranking:

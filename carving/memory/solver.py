@@ -195,39 +195,25 @@ class RivalSurvey(NamedTuple):
 
 
 def solve(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: Contexts,
-    candidates: Tensor,
-    wanted: Tensor,
-    *,
-    accuracy: float = 1.0,
-    bits: int | None = None,
+    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
 ) -> Solution:
-    """Return the memory near `memory` that names the wanted candidates (n,) of n contexts, or as many as it can.
+    """Return the memory near `memory` for which a problem's contexts are right, or as many as possible.
+
+    All ranks that share the problem find the same solution.
 
     Args:
-        scheme: A linear scheme.
+        problem: The contexts, and the candidate that each of them is to name.
         memory: (*memory_shape), the sum to start from.
-        contexts: n contexts.
-        candidates: Fillers (L, *filler_shape).
-        wanted: (n,) indices of candidates.
         accuracy: The share of contexts that is enough.
         bits: Restricts the numbers to 2^bits different ones.
+        on_step: Called with the number of contexts that are right.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, k1=4, compact=True)
     >>> contexts, fillers = scheme.contexts([(i,) for i in range(100)]), scheme.fillers(range(100))
-    >>> solve(scheme, scheme.trace(contexts, fillers), contexts, fillers, torch.arange(100)).right
+    >>> solve(Problem.of(scheme, contexts, fillers, torch.arange(100)), scheme.trace(contexts, fillers)).right
     100
     """
-    return solve_problem(Problem.of(scheme, contexts, candidates, wanted), memory, accuracy, bits)
-
-
-def solve_problem(
-    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
-) -> Solution:
-    """Return the solution of a problem, starting at `memory`; all ranks that share it find the same one."""
     enough = math.ceil(accuracy * sum(problem.ranks.gather(len(problem.contexts))))
     leads = MAX_LEAD_EVALUATIONS if bits is None else LEAD_EVALUATIONS_FOR_ROUNDING
     is_large = len(problem.candidates) > MIN_CANDIDATES_FOR_RIVALS
