@@ -179,9 +179,9 @@ def test_what_holds_between_levels_lies_between_them():
         return CalibrationLevel(added, accuracy, (accuracy,) * 10, (0.0,) * 10, (1.0,) * 4)
 
     solved = Consolidated(24.0, 100, 100, (level(0.0, 1.0), level(10.0, 0.8), level(40.0, 0.2)))
-    assert solved.level.accuracy == 1.0 and solved.level_after(5).accuracy == pytest.approx(0.9)
-    assert solved.plus(25).level.present == pytest.approx((0.5,) * 10)
-    assert solved.level_after(1e9) == solved.levels[-1] and Consolidated.of_json(solved.as_json()) == solved
+    assert solved.level().accuracy == 1.0 and solved.level(5).accuracy == pytest.approx(0.9)
+    assert solved.plus(25).level().present == pytest.approx((0.5,) * 10)
+    assert solved.level(1e9) == solved.levels[-1] and Consolidated.of_json(solved.as_json()) == solved
 
 
 @pytest.mark.parametrize(
@@ -224,12 +224,12 @@ def test_a_survey_sees_what_all_scores_tell():
     own = made.wanted.unsqueeze(1)
     others, score = made.scores(memory, made.contexts, made.candidates, own)
     scores = others.scatter(1, own, score)
-    found = made.survey(memory)
-    assert found.right == int((scores.argmax(1) == made.wanted).sum())
+    rivals = made.survey(memory)
+    assert made.right == int((scores.argmax(1) == made.wanted).sum())
     for number, rows in enumerate(torch.arange(300).split(solver.CONTEXTS_PER_RIVALS)):
         others = scores[rows].scatter(1, made.wanted[rows].unsqueeze(1), -math.inf)
         nearest = others.argsort(1, descending=True)[:, : solver.NEAREST_RIVALS]
-        assert set(found.rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
+        assert set(rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
 
 
 def test_where_all_candidates_count_the_chosen_ones_change_nothing():

@@ -18,6 +18,7 @@ from torch import Tensor
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import Ranking, Scores, ScoringModel
 from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
+from carving.tensors import as_real
 
 UNSEEN_COUNT = 0.01  # how often a value that is known but not stored counts as stored
 MIN_EXCESS_KURTOSIS = 0.1  # of interference: less counts as normal
@@ -309,7 +310,6 @@ def crowding(scheme: Scheme, cores: Tensor, evidence: Evidence, odds: Likelihood
     size = core_scalars(scheme)
     if size >= scheme.facts.memory_scalars:
         return cores.new_zeros(len(cores)).real
-    flat = (torch.view_as_real(cores) if cores.is_complex() else cores).flatten(1)
-    rest = flat.square().sum(1) - (evidence.inner.square() / evidence.energy).amax(1)
+    rest = as_real(cores).flatten(1).square().sum(1) - (evidence.inner.square() / evidence.energy).amax(1)
     usual = odds.variance.min() * (1 + 3 * math.sqrt(2 / size))
     return (rest / size - usual).clamp_min(0)

@@ -12,7 +12,6 @@ from carving.formats.documents import Pair
 from carving.inference.answer import Answer
 from carving.inference.calibration import (
     MAX_SAMPLE,
-    CalibrationSample,
     Consolidated,
     QuantizationGrid,
     fit_levels,
@@ -120,7 +119,8 @@ def decode_pairs(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
     if reader.calibration is not None:
         answers: list[Answer] = recall_many(reader, asked, prior_empty=0.0)
         rests, way_out = True, ""
-        if paths is None and reader.calibration.names_all_of(reader.pairs):
+        known = reader.calibration
+        if paths is None and known.right == known.pairs == reader.pairs and not known.added:
             return list(zip(asked, (answer.value for answer in answers), strict=True))
     else:
         together = decode(reader, asked, prior_empty=0.0)
@@ -211,8 +211,8 @@ def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Te
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))
     held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_empty_paths(wanted.paths))
-    sample = CalibrationSample(held, wanted.rows[some], empty)
-    levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
+    samples = held, wanted.rows[some], empty
+    levels = tuple(fit_levels(scheme, solution.tensor, candidates, *samples, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
     cells = None if solution.cells is None else QuantizationGrid(solution.cells.bits, solution.cells.deviation)

@@ -15,6 +15,7 @@ from carving.inference import calibration, likelihood
 from carving.inference.answer import Answer
 from carving.inference.calibration import AllowedValues, Consolidated
 from carving.inference.likelihood import Evidence, Likelihood
+from carving.inference.sample import shares_with_more
 from carving.inference.sets import SetDecoder, shortlist_size
 from carving.inference.top_k import CandidateList, Ranking, search, top
 from carving.memory.pairs import BATCH, Batch
@@ -99,7 +100,7 @@ class SumModel:
 
         if question.recall_target is not None:
             rows: Sequence[int] = range(len(reader.vocabulary))
-            single = question.top is None and reader.sample.further()[0] <= SEVERAL
+            single = question.top is None and shares_with_more(reader.sample.values)[0] <= SEVERAL
             index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
             query = IndexQuery(of_rows, prior_empty, question.recall_target, reader.prior_range, single)
 
