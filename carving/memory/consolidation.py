@@ -31,8 +31,8 @@ from carving.symbols.paths import Paths
 from carving.tensors import lasting
 from carving.validate import check_number
 
-MIN_EMPTY_PATHS = 500  # that the calibration queries
-MIN_DECODED_PROBABILITY = 0.99  # of answers that are consolidated, on average
+MIN_EMPTY_PATHS = 500  # that are read to calibrate
+MIN_DECODED_PROBABILITY = 0.99  # the least mean probability of decoded pairs
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,12 @@ def consolidate(
     if pairs is not None and paths is not None:
         raise BadValue("pairs= conflicts with paths=, from which pairs are decoded. Pass only one.")
     listed = None if pairs is None else reader.ranks.agreed(lambda: list(pairs))
-    return consolidate_pairs(
-        reader, decode_pairs(reader, paths) if listed is None else listed, accuracy, bits, on_progress
-    )
+    listed = decode_listed(reader, paths) if listed is None else listed
+    return consolidate_pairs(reader, listed, accuracy, bits, on_progress)
 
 
 def check_solvable(reader: Reader, accuracy: float) -> None:
-    """Refuse a memory that cannot be consolidated, and an `accuracy` that is no share."""
+    """Refuse a memory that cannot be consolidated, and an invalid accuracy."""
     scheme = reader.scheme
     reader.check_changeable()
     if not 0 < check_number("accuracy", accuracy) <= 1:
@@ -113,8 +112,8 @@ def check_solvable(reader: Reader, accuracy: float) -> None:
     check_finite("The memory tensor", reader.tensor)
 
 
-def decode_pairs(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
-    """Return the pairs under `paths`, or under those that the memory keeps; refuse uncertain ones."""
+def decode_listed(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
+    """Decode the pairs under paths, by default the kept ones, jointly; refuse uncertain ones."""
     asked = list(known_paths(reader.state).each() if paths is None else paths)
     if reader.calibration is not None:
         answers: list[Answer] = recall_many(reader, asked, prior_empty=0.0)
@@ -136,14 +135,14 @@ def decode_pairs(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The pairs of a consolidation: different paths, and the row of the one value of each."""
+    """Different paths, and the vocabulary row of the one value that each is to be answered with."""
 
     paths: Paths
     rows: Tensor  # (n,)
 
     @classmethod
     def of(cls, reader: Reader, pairs: list[Pair]) -> "Wanted":
-        """Return the rows of `pairs`; refuse pairs that contradict each other, or that the memory does not hold."""
+        """Return the paths and rows of stored pairs; refuse unknown values and paths with two values."""
         if not pairs:
             raise BadValue("No pairs to consolidate. Pass the pairs that were stored.")
         batch = Batch(pairs)
@@ -170,13 +169,13 @@ class Wanted:
 def consolidate_pairs(
     reader: Reader, pairs: list[Pair], accuracy: float, bits: int | None, on_progress: OnProgress | None
 ) -> tuple[Reader, Consolidation]:
-    """Solve for the tensor whose single queries for `pairs` are right; see `consolidate`."""
+    """Return the reader of the solved tensor, or the former one if it answers as many pairs correctly."""
     scheme, ranks = reader.scheme, reader.ranks
     wanted = ranks.agreed(lambda: Wanted.of(reader, pairs))
     if ranks.size > 1:
         digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
         check_same_state(ranks, reader, pairs_to_solve=digest, accuracy=accuracy, bits=bits)
-    before, count = count_right(reader, wanted), len(wanted.rows)
+    before, count = count_correct(reader, wanted), len(wanted.rows)
     outcome = Consolidation(count, before, before, accuracy, 0, max(0, reader.pairs - count))
     if outcome and bits is None and (reader.calibration is None or not reader.calibration.added):
         return reader, outcome
@@ -199,15 +198,15 @@ def consolidate_pairs(
     return reader.after(replace(reader.state, tensor=solution.tensor, calibration=calibration)), outcome
 
 
-def count_right(reader: Reader, wanted: Wanted) -> int:
-    """Return how many of the `wanted` pairs are answered correctly now."""
+def count_correct(reader: Reader, wanted: Wanted) -> int:
+    """Count the paths that are answered correctly."""
     answers = recall_many(reader, wanted.paths, prior_empty=0.0)
     values = reader.vocabulary.rows_of([canonical(answer.value) for answer in answers])
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
 def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
-    """Return the calibration of a solution, fitted to half of the `wanted` pairs (or fewer) and to empty paths."""
+    """Calibrate probabilities on at most half of the solved paths, and on empty paths."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))
     held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_empty_paths(wanted.paths))
@@ -220,16 +219,17 @@ def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Te
 
 
 def _empty_paths(paths: Paths) -> list[Path]:
-    """Return paths that hold nothing, as long as `paths`: every other one differs in its last role alone."""
-    empty = list[Path]()
-    for place in range(min(MAX_SAMPLE, max(MIN_EMPTY_PATHS, len(paths)))):
+    """Return empty paths like these: every other one differs in its last role alone."""
+    number = min(MAX_SAMPLE, max(MIN_EMPTY_PATHS, len(paths)))
+    found = list[Path]()
+    for place in range(number):
         path, role = paths[place % len(paths)], f"carving: no role {place}"
-        empty.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
-    return empty
+        found.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
+    return found
 
 
 def _as_progress(on_progress: OnProgress | None) -> Callable[[int], None] | None:
-    """Return a callback that reports the contexts that are right as pairs that are done."""
+    """Return a callback of the solver that reports additional correct pairs as progress."""
     if on_progress is None:
         return None
     reported = 0

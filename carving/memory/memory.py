@@ -19,7 +19,7 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.inference.answer import Answer, Answers
-from carving.memory.backends import Backend, InMemory, Replicated
+from carving.memory.backends import Backend, InMemory, Replicated, check_indexable, load, save
 from carving.memory.capacity import (
     check_headroom,
     falls_short,
@@ -46,7 +46,6 @@ from carving.memory.query import (
 )
 from carving.memory.reader import Reader
 from carving.memory.state import State, keeping, known_paths
-from carving.memory.storage import check_indexable, load, save
 from carving.memory.update import (
     NotFound,
     added,
@@ -117,7 +116,19 @@ class Memory:
 
     @classmethod
     def from_backend(cls, backend: Backend) -> Self:
-        """Return the memory whose state lives in a backend (`carving.memory.backends`)."""
+        """Return the memory whose state lives in a backend.
+
+        Args:
+            backend: A backend of `carving.memory.backends`, or one of your own, which that module tells how to write.
+
+        >>> from carving import OSC
+        >>> from carving.memory.backends import ReadOnly
+        >>> from carving.memory.reader import Reader
+        >>> from carving.memory.state import State
+        >>> empty = Reader(State.empty(OSC(d=32), Vocabulary()))
+        >>> Memory.from_backend(ReadOnly(empty)).pairs
+        0
+        """
         memory = cls.__new__(cls)
         memory._backend = backend
         return memory

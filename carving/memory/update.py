@@ -19,9 +19,8 @@ from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Levels, PairSample
 from carving.memory.codebook import Drawn
 from carving.memory.counts import PathCounts, ValueCounts
-from carving.memory.models import model_of
 from carving.memory.pairs import BATCH, Batch, OnProgress, report
-from carving.memory.query import check_paths, check_sum, recall_sets, recognize_many
+from carving.memory.query import check_paths, check_sum, model_of, recall_sets, recognize_many
 from carving.memory.reader import Reader
 from carving.memory.sharding import check_same_state, facts_of
 from carving.memory.state import State
@@ -329,7 +328,7 @@ class NotFound(list[Pair]):
         self.stronger = list(stronger)  # others, which were forgotten, but not wholly
 
 
-class Judged(NamedTuple):
+class Judgment(NamedTuple):
     """Which pairs of a batch a memory holds strongly enough, which more weakly, and which more strongly."""
 
     held: list[bool]
@@ -337,7 +336,7 @@ class Judged(NamedTuple):
     stronger: dict[PairName, Stronger]
 
 
-def judged(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]) -> Judged:
+def judge(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]) -> Judgment:
     """Judge each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
     size, sign = abs(weight), 1 if weight > 0 else -1
     found, weaker, stronger = list[bool](), list[Weaker](), dict[PairName, Stronger]()
@@ -356,7 +355,7 @@ def judged(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]
             if enough:  # and of several copies the last one tells
                 rest = left - size if left - size > max(SIGMAS * deviation, MARGIN * size) else 0.0
                 stronger[name] = Stronger(batch.paths[row], batch.values[row], sign * rest)
-    return Judged(found, weaker, stronger)
+    return Judgment(found, weaker, stronger)
 
 
 def have_paths(reader: Reader, batch: Batch) -> list[bool]:
@@ -421,7 +420,7 @@ def _subtract_found(
     """Subtract what a memory holds, note what remains of it, and return the other pairs."""
     times, left, weaker = Counter[PairName](), list[Batch](), list[Weaker]()
     for batch in batches:
-        found = judged(reader, batch, weight, times)
+        found = judge(reader, batch, weight, times)
         _subtract(change, batch, found.held, weight, left)
         weaker += found.weaker
         rests |= found.stronger
