@@ -331,14 +331,8 @@ class SetDecoder:
     ) -> Evidence:
         """Return the evidence for candidates (n, m) of each context; their strengths may be known."""
         scheme, fillers = self.scheme, self.candidates[indices]
-        if strengths is not None:
-            return Evidence.of(scheme, cores, contexts, fillers, strengths * scheme.energy(contexts, fillers))
-        if indices.shape[1] <= SHORTLIST:
-            return Evidence.of(scheme, cores, contexts, fillers)
-        # Long lists are those of few contexts: one after the other, since own candidates are formed whole.
-        each = (slice(i, i + 1) for i in range(len(cores)))
-        inner = [scheme.inner(cores[one], contexts[one], fillers[one].squeeze(0)) for one in each]
-        return Evidence.of(scheme, cores, contexts, fillers, torch.cat(inner))
+        inner = None if strengths is None else strengths * scheme.energy(contexts, fillers)
+        return Evidence.of(scheme, cores, contexts, fillers, inner)
 
     def _add_(self, cores: Tensor, rows: Tensor, contexts: Contexts, indices: Tensor, strengths: Tensor) -> None:
         """Add one candidate each to the cores of distinct rows."""
