@@ -177,8 +177,8 @@ class Decoding:
         for number in range(self.rounds):
             written = ranks.sum_(query.write(cores)) if number else None
             residual = state.channel.residual(written, state.onsager, state.doubt)
-            if ranks.size > 1:  # what ranks decide by must not differ in the last digit
-                residual = Residual(residual.numbers, *ranks.of_first(residual[1:]))
+            # What ranks decide by must not differ in the last digit.
+            residual = Residual(residual.numbers, *ranks.of_first(residual[1:]))
             beliefs = query.estimate(residual.numbers, cores, residual.noise)
             changes = ranks.gather((beliefs.doubt, state.is_changed_by(beliefs)))
             beliefs = beliefs._replace(doubt=sum(doubt for doubt, _ in changes))
@@ -214,8 +214,6 @@ class Beliefs(NamedTuple):
 
     def gathered(self, ranks: Ranks) -> "Beliefs":
         """Return the answers of all ranks."""
-        if ranks.size == 1:
-            return self
         parts = list(ranks.each(tuple(each.cpu() for each in self[2:])))
         columns = (torch.cat(each).to(self.indices.device) for each in zip(*parts, strict=True))
         return Beliefs(self.cores, self.doubt, *columns)

@@ -276,11 +276,8 @@ def checked_choices(candidate_indices: object, contexts: int, candidates: int) -
             f"candidate_indices must have indices from {low} to {candidates - 1}, got {int(candidate_indices.min())} "
             f"to {int(candidate_indices.max())}. They are positions in the vocabulary."
         )
-    if not own:
-        return candidate_indices.unique()
-    ordered = candidate_indices.masked_fill(candidate_indices < 0, candidates).sort(dim=1).values
-    is_repeated = torch.zeros_like(ordered, dtype=torch.bool)
-    is_repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    ordered = candidate_indices.masked_fill(candidate_indices < 0, candidates).sort().values
+    is_repeated = torch.nn.functional.pad(ordered.diff() == 0, (1, 0))
     return ordered.masked_fill(is_repeated, candidates)
 
 
