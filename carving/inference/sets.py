@@ -43,7 +43,7 @@ from carving.inference.sample import Strengths
 from carving.inference.top_k import CandidateList, Ranking, ScoringModel
 from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, Scheme
 from carving.tensors import as_reals
-from carving.tiling import slices
+from carving.tiling import rows_within, slices
 
 MAX_ROWS = 1024  # contexts that are scanned at a time
 SHORTLIST, MAX_SHORTLIST = 32, 4096  # candidates of a context that are weighed, at first and at most
@@ -87,7 +87,7 @@ class Scan(NamedTuple):
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
-        columns = min(self.listing.width, max(1, self.scheme.room // 4 // max_shortlisted(self.scheme, size)))
+        columns = min(self.listing.width, rows_within(self.scheme.room // 4, len(cores)))
         return self.listing.rank(self.scheme, cores, contexts, size, self.model, columns)
 
 
