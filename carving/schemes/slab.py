@@ -126,7 +126,7 @@ def check_sliceable(scheme: Scheme) -> OSC | TPR:
     """Return the scheme; refuse one whose memories cannot be split into rows."""
     if not isinstance(scheme, OSC | TPR):
         raise BadValue(
-            f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use Memory(scheme) and pass group= to "
-            "store and query: every rank then holds the whole memory."
+            f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use "
+            "Memory(scheme).distributed(group): every rank then holds the whole memory."
         )
     return scheme
