@@ -1,6 +1,5 @@
 """Validation of arguments: each error says what was expected, what was received, and what to do."""
 
-import math
 import os
 import sys
 from collections.abc import Iterable
@@ -17,7 +16,6 @@ from carving.errors import BadType, BadValue
 T = TypeVar("T")
 
 HEAVIEST = 2.0**53  # a weight: beyond it a sum does not tell one more or less
-HUGE = "an integer too large for a float"
 
 
 def sentence(hint: str) -> str:
@@ -61,7 +59,7 @@ def check_number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
+        raise BadValue(f"{name} must fit into a float, got a larger integer") from None
 
 
 def as_python_number(value: Any) -> Any:
@@ -206,28 +204,20 @@ def is_finite(number: float) -> bool:
 
 def check_weight(weight: object) -> float:
     """Return the weight as a float; refuse what is not finite or exceeds 2^53, where counts stop being exact."""
-    number = _as_float(weight)
-    if not math.isfinite(number):
-        got = HUGE if isinstance(weight, int) and not isinstance(weight, bool) else repr(weight)
-        raise BadValue(f"weight must be a finite number, got {got}. Use 1 to store a pair once.")
-    if abs(number) > HEAVIEST:
-        raise BadValue(f"weight must be at most 2^53 in absolute value, got {weight!r}. Use 1 to store a pair once.")
+    number = check_number("weight", weight)
+    if not abs(number) <= HEAVIEST:
+        raise BadValue(
+            f"weight must be a finite number of at most 2^53 in absolute value, got {weight!r}. "
+            "Use 1 to store a pair once."
+        )
     return number
 
 
 def check_prior_empty(prior_empty: object) -> float:
     """Return the prior probability that a path is empty."""
-    number = _as_float(prior_empty)
+    number = check_number("prior_empty", prior_empty)
     if not 0 <= number < 1:
         raise BadValue(
             f"prior_empty must be a probability of at least 0 and below 1, got {prior_empty!r}. The default is 0.5."
         )
     return number
-
-
-def _as_float(value: object) -> float:
-    """Return a real number, numpy's too, as a float; infinity if a float cannot hold it, and NaN if it is none."""
-    try:
-        return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:
-        return math.inf

@@ -8,7 +8,7 @@ from typing import TypedDict, get_args
 import torch
 
 from carving.errors import BadType, BadValue
-from carving.quantization import BITS, check_bits, distortion
+from carving.quantization import check_bits, distortion
 from carving.schemes.moments import Basis
 from carving.validate import check_choice, check_integer, check_number, nearest
 
@@ -89,9 +89,8 @@ class Specification:
         self._check_contexts()
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
-        check_choice("bits", self.bits, (None, *BITS))
         if self.bits is not None:
-            check_bits(self.bits)  # True is equal to 1
+            check_bits(self.bits)
         check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values")
         check_accuracy(self.accuracy)
         if self.widest is not None and not check_number("widest", self.widest) > 0:
