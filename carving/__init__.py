@@ -6,7 +6,7 @@ from carving.memory import Memory
 from carving.memory.opened import open_memory as _open_memory
 from carving.memory.quantized import QuantizedMemory
 from carving.planner.plan import plan
-from carving.schemes import SCHEMES, make
+from carving.schemes import SCHEMES, make, register
 from carving.schemes.base import Contexts, Scheme
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
@@ -31,5 +31,6 @@ __all__ = [
     "Vocabulary",
     "make",
     "plan",
+    "register",
     "top",
 ]

@@ -16,6 +16,10 @@ class BadType(UserError, TypeError):
     """A value of an unexpected type."""
 
 
+class UnknownScheme(BadValue):
+    """The name of a scheme that is not registered; `carving.register(MyScheme)` adds one."""
+
+
 class Overfull(UserWarning):
     """Warning that a memory is over capacity: its predicted accuracy is below its target accuracy.
 

@@ -31,7 +31,7 @@ def printed(code: str, names: dict) -> str:
     return out.getvalue().replace("\r\n", "\n")
 
 
-@named
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 @pytest.mark.xdist_group("plans")  # many of them plan: in one process, so that what plans draw is drawn once
 def test_every_block_runs_alone_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where examples may save files

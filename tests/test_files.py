@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, TPR, Memory, make
+from carving.errors import UnknownScheme
 from carving.storage import tensorfile
 
 KEY = "A" * 16  # of a sampled pair: 12 bytes
@@ -177,7 +178,7 @@ def rewritten(file, **changes):
         (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "'memory' must have a dtype of"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.uint8)), "not all different"),
         (dict(fillers=torch.zeros(2, 3, 25)), "the fillers have shape"),
-        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "middle of a label"),
+        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "is truncated"),
         (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "is corrupt"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "'vocabulary' must be of uint8"),
         (dict(scheme="[]"), "scheme must be a JSON object"),
@@ -205,7 +206,7 @@ def rewritten(file, **changes):
 )
 def test_files_that_lie_are_refused(file, changes, message):
     rewritten(file, **changes)
-    with pytest.raises(tensorfile.BadFile, match=message) as told:
+    with pytest.raises(UnknownScheme if "Unknown" in message else tensorfile.BadFile, match=message) as told:
         Memory.load(file)
     assert str(told.value).isprintable() and len(str(told.value)) < 1000
 

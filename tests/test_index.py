@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from carving import OSC, Memory, Vocabulary
 from carving.cli import app
 from carving.index import BucketIndex, CandidateIndex
-from carving.index.buckets import UNIT, Probe, Segment
+from carving.index.buckets import INT8_UNIT, Probe, Segment
 from carving.index.directions import CURVE_BUCKETS, RecallCurve, directions, directions_per_component, merits
 from carving.index.file import read_index
 from carving.index.ranking import SHORTLIST
@@ -74,7 +74,7 @@ def test_every_label_is_in_the_cell_of_its_nearest_directions_however_the_index_
     rows = torch.from_numpy(joined.order).long()
     assert torch.equal(rows.sort().values, torch.arange(3_000))
     assert torch.equal(cells[rows], torch.repeat_interleave(torch.from_numpy(np.diff(joined.starts))))
-    assert (units[rows].flatten(1) * UNIT - torch.from_numpy(joined.components)).abs().max() <= 0.5 + 1e-4
+    assert (units[rows].flatten(1) * INT8_UNIT - torch.from_numpy(joined.components)).abs().max() <= 0.5 + 1e-4
 
 
 def test_cells_hold_a_few_and_are_not_too_many():
@@ -100,7 +100,7 @@ def test_looking_further_sees_every_filler_once_the_promising_first(scheme):
     assert 1_234 in np.concatenate(seen[:2]) and np.array_equal(np.sort(np.concatenate(seen)), np.arange(4_000))
     exact = scheme.match(core, contexts, scheme.fillers(range(4_000)))[0]
     off = torch.cat(scores) - exact[np.concatenate(seen)]
-    assert off.abs().max() < scheme.p * math.sqrt(scheme.k1) / (2 * UNIT) * core.norm()  # by Cauchy-Schwarz
+    assert off.abs().max() < scheme.p * math.sqrt(scheme.k1) / (2 * INT8_UNIT) * core.norm()  # by Cauchy-Schwarz
 
 
 def test_an_index_answers_as_a_scan_with_its_probabilities(asked):

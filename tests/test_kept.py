@@ -213,11 +213,14 @@ def test_log_odds_are_the_formula(contexts, energies, generator):
 
 @pytest.mark.parametrize("scheme", [OSC(40, 2), OSC(40, 2, compact=True), make("HRR", d=256)])
 def test_fillers_that_take_too_much_memory_are_created_in_chunks_or_refused(scheme, monkeypatch):
-    memory = Memory(scheme, keep_paths=True)
-    memory.store([((i,), f"value {i % 25}") for i in range(30)] + [((3,), "value 9")])
     paths = [(i,) for i in range(8)] + [("nowhere",)]
 
-    def answered():
+    def stored():
+        memory = Memory(scheme, keep_paths=True)
+        memory.store([((i,), f"value {i % 25}") for i in range(30)] + [((3,), "value 9")])
+        return memory
+
+    def answered(memory):
         answers = memory.recall_many(paths) + [answer for each in memory.recall_many(paths, top=3) for answer in each]
         answers += [memory.recall(1), *memory.recall_set(3), *memory.recall_set(3, candidates=["value 3", "value 9"])]
         answers += [answer for each in memory.recall_sets(paths) for answer in each]
@@ -225,10 +228,10 @@ def test_fillers_that_take_too_much_memory_are_created_in_chunks_or_refused(sche
             number for answer in answers for number in (answer.score, answer.probability)
         ]
 
-    values, numbers = answered()
-    memory = copy.deepcopy(memory)
+    values, numbers = answered(stored())
+    memory = stored()
     monkeypatch.setattr("carving.memory.codebook.LARGEST", 1)
-    again, same = answered()
+    again, same = answered(memory)
     assert again == values and same == pytest.approx(numbers, rel=1e-4, abs=1e-5)
     for refused in (memory.decode, memory.consolidate, partial(score_all, memory, (1,))):
         with pytest.raises(BadValue, match="fillers of all 25 values take more than"):

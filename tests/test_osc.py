@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, hashing
+from carving import OSC, VSA, hashing, make
 from carving.schemes.moments import interference
 from carving.symbols import codec
 
@@ -431,3 +431,65 @@ def test_many_reused_fillers_need_signed_contexts():
     _, unsigned = simulated(80, 3, None, 10_000, vocabulary=1_000, stored=stored, signed=False)
     assert signed >= 0.995
     assert 0.25 < unsigned < 0.45
+
+
+# Contexts from tensors, and bound fillers
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_contexts_of_given_bases_are_those_that_were_drawn(compact):
+    osc = OSC(20, 2, k1=4, compact=compact, basis="gaussian", dtype=torch.float64)
+    drawn, fillers = osc.contexts([(i,) for i in range(5)]), osc.fillers(range(5))
+    made = osc.contexts_from(drawn.basis, drawn.amplitudes)
+    memory = osc.trace(drawn, fillers)
+    assert_close(osc.trace(made, fillers), memory)
+    assert_close(osc.score(memory, made, fillers), osc.score(memory, drawn, fillers))
+    assert made.scheme == drawn.scheme and OSC(20, 2, k1=4, compact=compact).contexts_from(drawn.basis.float())
+    with pytest.raises(ValueError, match=r"basis must have shape \(any, .*4, 20\)"):
+        osc.contexts_from(drawn.basis[..., :3, :])
+    with pytest.raises(ValueError, match=r"signs must have shape \(5\)"):
+        osc.contexts_from(drawn.basis, drawn.amplitudes[:2])
+
+
+@pytest.mark.parametrize(("p", "compact"), [(1, False), (2, False), (3, False), (2, True)])
+def test_contexts_from_tensors_are_batched_mapped_and_differentiable(p, compact, generator):
+    osc = OSC(8, p, k1=3, compact=compact, dtype=torch.float64, workspace=4_000)
+    basis = torch.randn(2, 5, *((p,) if compact else ()), 3, 8, generator=generator, dtype=torch.float64)
+    fillers = osc.random(10, generator).double().unflatten(0, (2, 5))
+
+    def stored(basis, fillers):
+        contexts = osc.contexts_from(basis)
+        memory = osc.trace(contexts, fillers)
+        return memory, osc.score(memory, contexts, fillers.flatten(0, -3))
+
+    each = [stored(*one) for one in zip(basis, fillers, strict=True)]
+    assert_close(torch.func.vmap(lambda b, f: stored(b, f)[0])(basis, fillers), torch.stack([m for m, _ in each]))
+    assert_close(torch.func.vmap(lambda b, f: stored(b, f)[1])(basis, fillers), torch.stack([s for _, s in each]))
+    memory, scores = stored(basis, fillers)
+    assert_close(memory, torch.stack([m for m, _ in each]))
+    assert scores.shape == (2, 5, 10)
+    assert_close(scores[1, :, 5:], each[1][1])
+    bases = basis[0, :2].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda b: stored(b, fillers[0, :2]), (bases,))
+    value, slope = torch.func.grad(lambda b: stored(b, fillers[0])[1].square().sum())(basis[0]), basis[0].clone()
+    stored(slope.requires_grad_(), fillers[0])[1].square().sum().backward()
+    assert_close(value, slope.grad)
+
+
+@pytest.mark.parametrize("options", [{}, {"compact": True}, {"p": 3, "spread": 0.5}, {"p": 1}, {"basis": "gaussian"}])
+def test_many_fillers_are_bound_as_fast_as_they_are_stored(options):
+    osc = OSC(16, **options)
+    paths, fillers = [(i,) for i in range(2_000)], osc.fillers(range(2_000))
+    contexts = osc.contexts(paths)
+    bound = osc.bind(fillers, contexts)
+    assert bound.shape == (2_000, *osc.facts.memory_shape)
+    assert_close(osc.bundle(bound), osc.trace(contexts, fillers), rtol=1e-4, atol=1e-4)
+    assert_close(bound[7], osc.trace(contexts[7], fillers[[7]]))
+    assert_close(osc.bind(fillers[:6].unflatten(0, (2, 3)), contexts[:6].reshape(2, 3))[1, 2], bound[5])
+
+
+def test_defaults_follow_what_they_depend_on():
+    assert OSC(200).like(d=400) == OSC(400) and OSC(200, k1=5).like(d=400) == OSC(400, k1=5)
+    assert OSC(200).like(carved=190).k1 == 10 and OSC(200).like(dtype=torch.float64).dtype == torch.float64
+    assert make("CliffordOSC", 20).like(d=40) == make("CliffordOSC", 40)
+    assert VSA("HRR", 64).like(name="MBAT") == VSA("MBAT", 64)

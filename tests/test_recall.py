@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from carving import OSC, SCHEMES, make, top
+from carving.inference.likelihood import Likelihood, scoring_model
 from carving.inference.top_k import MIN_SPLIT_SCORES as MANY
 from carving.inference.top_k import SPLIT_WIDTH as PART
-from carving.inference.top_k import best_of
+from carving.inference.top_k import CandidateList, best_of, search
 
 
 def sorted_by_hand(scores, k):
@@ -72,6 +73,22 @@ def test_top_is_what_sorting_all_scores_gives(asked, k):
     scores = scheme.score(memory, contexts, candidates)
     assert found.indices.tolist() == sorted_by_hand(scores, k)
     assert_close(found.scores, scores.gather(1, found.indices))
+
+
+@pytest.mark.parametrize("max_rows", [1, 4, None])
+@pytest.mark.parametrize("chosen", [None, torch.tensor([40, 3, 17]), torch.arange(27).view(9, 3)])
+def test_tiles_of_any_size_give_one_ranking(asked, max_rows, chosen):
+    scheme, memory, contexts, candidates = asked
+    odds = Likelihood(torch.full((50,), 0.1), torch.zeros(50), 1.0)
+    model = scoring_model(scheme, odds)
+    whole = search(scheme, memory, contexts, candidates, 3, model, chosen)
+    listing = CandidateList.of(scheme, candidates, chosen, 9, 3)
+    parts = [ranking for _, ranking in listing.search(scheme, memory, contexts, 3, model, max_rows)]
+    assert len(parts) >= 9 / (max_rows or 9)
+    for one, other in zip(
+        (*whole.best, *whole[1:]), zip(*((*part.best, *part[1:]) for part in parts), strict=True), strict=True
+    ):
+        assert_close(one, torch.cat(other))
 
 
 def test_equal_scores_stand_in_the_vocabularys_order(asked):

@@ -1,13 +1,15 @@
 """Laws of the protocol, over every scheme, and what it refuses."""
 
+import math
 import pickle
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from carving import OSC, SCHEMES, TPR, make, top
-from carving.errors import BadValue
+from carving import OSC, SCHEMES, TPR, Memory, make, register, top
+from carving.errors import BadValue, UnknownScheme
+from carving.schemes import _MAKERS
 
 NEAR = dict(rtol=0, atol=1e-10)
 
@@ -334,3 +336,111 @@ def test_contexts_of_another_seed_or_setting_are_refused(scheme, others):
             scheme.score(memory, foreign, fillers)
     other = scheme.like(dtype=torch.float64)
     assert other.score(memory.double(), other.contexts(paths), fillers.double()).shape == (2, 2)
+
+
+# Leading batch dimensions, gradients, torch.func
+
+
+def batched(scheme, pairs, *batch, n=4):
+    """Contexts (*batch, n), fillers, and memories of these."""
+    count = math.prod(batch) * n
+    contexts, fillers = pairs(scheme, count)
+    contexts, fillers = contexts.reshape(*batch, n), fillers.unflatten(0, (*batch, n))
+    return contexts, fillers, scheme.trace(contexts, fillers)
+
+
+def test_batches_are_what_their_elements_are(double, pairs):
+    contexts, fillers, memory = batched(double, pairs, 2, 3)
+    shape, candidates = double.facts.memory_shape, fillers[0, 0]
+    assert memory.shape == (2, 3, *shape) and contexts.shape == (2, 3, 4)
+    cores, scores = double.read(memory, contexts), double.score(memory, contexts, candidates)
+    own = double.score(memory, contexts, fillers.unsqueeze(2).expand(2, 3, 4, *fillers.shape[2:]))
+    for one in ((0, 0), (1, 2)):
+        alone, filler = contexts[one], fillers[one]
+        assert alone.shape == (4,)
+        assert_close(memory[one], double.trace(alone, filler), **NEAR)
+        assert_close(cores[one], double.read(memory[one], alone), **NEAR)
+        assert_close(double.encode(fillers, contexts)[one], double.encode(filler, alone), **NEAR)
+        assert_close(double.write(cores, contexts)[one], double.write(cores[one], alone), **NEAR)
+        assert_close(scores[one], double.score(memory[one], alone, candidates), **NEAR)
+        assert_close(double.inner(cores, contexts, candidates)[one], double.inner(cores[one], alone, candidates))
+        assert_close(own[one], double.score(memory[one], alone, filler), **NEAR)
+
+
+def test_batches_broadcast(double, pairs):
+    contexts, fillers, memory = batched(double, pairs, 3)
+    first, candidates = contexts[(0,)], fillers[0]
+    assert_close(double.trace(first, fillers)[1], double.trace(first, fillers[1]), **NEAR)
+    weights = torch.tensor([1.0, 2.0, 0.0, -1.0], dtype=torch.float64)
+    assert_close(double.trace(contexts, candidates, weights)[2], double.trace(contexts[(2,)], candidates, weights))
+    assert_close(double.score(memory, first, candidates)[2], double.score(memory[2], first, candidates), **NEAR)
+    assert_close(double.read(memory[0], contexts)[1], double.read(memory[0], contexts[(1,)]), **NEAR)
+    more = double.add(memory.clone(), contexts, fillers)
+    assert_close(more, 2 * memory, **NEAR)
+    small = double.like(workspace=2_000)
+    assert_close(small.score(memory, contexts, candidates), double.score(memory, contexts, candidates), **NEAR)
+    with pytest.raises(BadValue, match="Leading dimensions must broadcast"):
+        double.trace(contexts, torch.stack((fillers[0], fillers[1])))
+
+
+def test_vmap_maps_over_fillers_weights_and_memories(double, pairs):
+    """Above one tile, too: a small workspace."""
+    if double.facts.contextual and getattr(double, "row", None) is not None:
+        pytest.skip("thinning looks at its values")
+    small = double.like(workspace=2_000)
+    contexts, fillers, memory = batched(small, pairs, 3)
+    first, candidates = contexts[(0,)], small.fillers(range(9))
+    traced = torch.func.vmap(lambda each: small.trace(first, each))(fillers)
+    assert_close(traced, small.trace(first, fillers), **NEAR)
+    weights = torch.linspace(-1, 1, 12, dtype=torch.float64).view(3, 4)
+    weighted = torch.func.vmap(lambda each: small.trace(first, fillers[0], each))(weights)
+    assert_close(weighted, small.trace(first, fillers[0], weights), **NEAR)
+    scores = torch.func.vmap(lambda each: small.score(each, first, candidates))(memory)
+    assert_close(scores, small.score(memory, first, candidates), **NEAR)
+    own = torch.func.vmap(lambda each, some: small.score(each, first, some))(memory, fillers)
+    assert_close(own[1], small.score(memory[1], first, fillers[1]), **NEAR)
+
+
+def test_gradients_pass_through_small_tiles_as_through_large_ones(double, pairs):
+    contexts, fillers = pairs(double, 5)
+    if not (fillers.is_floating_point() or fillers.is_complex()) or not double.facts.linear:
+        pytest.skip("discrete")
+    grads = []
+    for scheme in (double, double.like(workspace=2_000)):
+        leaf, memory = fillers.clone().requires_grad_(), double.trace(contexts, fillers).requires_grad_()
+        (scheme.score(memory + scheme.trace(contexts, leaf), contexts, leaf).square().sum()).backward()
+        grads.append((leaf.grad, memory.grad))
+    for one, other in zip(*grads, strict=True):
+        assert_close(one, other, rtol=1e-8, atol=1e-8)
+        assert one.abs().sum() > 0
+
+
+# The registry
+
+
+def test_a_registered_scheme_is_made_listed_and_loaded_by_name(tmp_path):
+    class Narrow(OSC):
+        name = "Narrow"
+
+    assert "Narrow" not in SCHEMES
+    with pytest.raises(UnknownScheme, match="Unknown scheme 'Narrow'"):
+        make("Narrow", 20)
+    known = dict(_MAKERS)
+    try:
+        assert register(Narrow) is Narrow and register(Narrow) is Narrow and "Narrow" in SCHEMES
+        memory = Memory(make("Narrow", d=40, k1=5))
+        memory.store([(("a",), "x"), (("b",), "y")])
+        memory.save(tmp_path / "narrow.osc")
+        again = Memory.load(tmp_path / "narrow.osc")
+        assert type(again.scheme) is Narrow and again.recall("b").value == "y"
+        with pytest.raises(BadValue, match="called 'OSC' already"):
+            register(type("OSC", (OSC,), {}))
+        with pytest.raises(TypeError, match=r"must be a subclass of carving\.Scheme"):
+            register(OSC(20))
+    finally:
+        _MAKERS.clear()
+        _MAKERS.update(known)
+    with pytest.raises(
+        UnknownScheme, match=r"narrow\.osc has a scheme that is not registered\. Unknown scheme 'Narrow'"
+    ):
+        Memory.load(tmp_path / "narrow.osc")

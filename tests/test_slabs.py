@@ -248,3 +248,9 @@ def test_changes_in_a_journal_are_not_overlooked(tmp_path):
         opened.store([(("x",), "y")])
     with pytest.raises(BadValue, match=r"open\(file\).compact"):
         RowShardedMemory.load(file, None)
+
+
+def test_the_rows_of_a_changed_scheme():
+    part = RowShard(OSC(40), Ranks.alone())
+    assert part.like(dtype=torch.float64).zeros().dtype == torch.float64
+    assert part.like(d=90).whole == OSC(90) and part.like(seed=3).seed == 3

@@ -115,7 +115,7 @@ def test_long_sequences_are_summed_in_parts(generator, monkeypatch):
     vsa = VSA("MAP-I", 64)
     x = vsa.random(2 * 50, generator).unflatten(0, (2, 50))
     whole = ngrams(vsa, x)
-    monkeypatch.setattr("carving.structures.vectors.CACHED", 7 * 128 * 4)
+    monkeypatch.setattr("carving.structures.vectors.CACHED_BYTES", 7 * 128 * 4)
     assert torch.equal(ngrams(vsa, x), whole)
     assert torch.equal(whole[1], ngrams(vsa, x[1]))
 

@@ -83,5 +83,7 @@ def test_what_is_no_number_is_refused(value, memory):
         check_prior_empty(value)
     with pytest.raises(TypeError, match="threshold must be a number, got"):
         memory.recall_sets([("key 1",)], threshold=value)
+    with pytest.raises(TypeError, match="threshold must be a number, got"):
+        memory.where("value 1", threshold=value)
     with pytest.raises(TypeError, match="spread must be a number, got"):
         OSC(64, spread=value)

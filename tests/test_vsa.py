@@ -240,7 +240,7 @@ def test_recognition_ranks_like_unbinding_for_adjoint_architectures(unbinding, g
 def test_an_identity_changes_nothing(vsa, generator):
     filler = vsa.random(1, generator)[0]
     if vsa.row.identity is None:
-        with pytest.raises(NotImplementedError, match="has no identity"):
+        with pytest.raises(AttributeError, match="has no identity"):
             vsa.identity()
     else:
         assert same(vsa, vsa.bind(filler, vsa.identity()), filler)
@@ -450,7 +450,7 @@ def test_thinning_keeps_the_shares_that_are_known():
     assert share(bond, a) == pytest.approx(0.51, abs=0.04)
     assert share(bond, vsa.bind(a, c)) == pytest.approx(0.36, abs=0.05)
     assert share(bond, vsa.bind(c, d)) == pytest.approx(0.016, abs=0.01)
-    with pytest.raises(NotImplementedError, match="has no unbinding"):
+    with pytest.raises(AttributeError, match="has no unbind: "):
         vsa.unbind(bond, b)
 
 

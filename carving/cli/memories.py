@@ -43,6 +43,7 @@ STORE_EPILOG = examples(
     "carving store mine.safetensors mine.tsv --like yours.safetensors",
     "carving store facts.safetensors facts.json --keep-paths",
     "carving store graph.safetensors graph.jsonl --workers 4",
+    "carving store facts.safetensors corrections.json --replace",
     "carving store words.safetensors words.tsv --index",
     "zcat trees.jsonl.gz | carving store trees.safetensors - --format jsonl",
 )
@@ -61,6 +62,9 @@ def store(
     force: Annotated[
         bool, typer.Option("--force", help="Store even if the memory falls below its target accuracy.")
     ] = False,
+    replacing: Annotated[
+        bool, typer.Option("--replace", help="Replace the value that each path has; every path must have one.")
+    ] = False,
     index: Annotated[
         bool,
         typer.Option(
@@ -76,7 +80,10 @@ def store(
     with together(work) as ranks, locked(memory, ranks):
         sources, samples = Files.shared(files, reading, ranks), Samples()
         small = memory.exists() and ranks.size == 1 and not index
-        done = appended(memory, sources, samples, new, force) if small else None
+        if replacing:
+            done: Stored | None = replaced(memory, sources, samples, ranks, force)
+        else:
+            done = appended(memory, sources, samples, new, force) if small else None
         if done is None:  # the file is new, or small, or there is much to store: it is written whole
             done = rewritten(memory, sources, samples, new, ranks, force=force, index=index)
         skipped = sum(ranks.gather(sources.bad))
@@ -86,7 +93,9 @@ def store(
         write_json(facts | dict(scheme=identity(done.scheme), file=str(memory)) | done.full.facts())
         return
     bad = f"; skipped {count_text(skipped, 'malformed line')}" if skipped else ""
-    write_line(f"Stored {count_text(done.stored, 'pair')} in {memory}{bad}.")
+    verb = "Replaced the values of" if replacing else "Stored"
+    what = "path" if replacing else "pair"
+    write_line(f"{verb} {count_text(done.stored, what)} in {memory}{bad}.")
     write_line(holding_sentence(done.scheme, done.pairs, done.values))
     done.full.write()
     commands = [command for path in samples.paths() if (command := ask_command(memory, path))]
@@ -117,6 +126,26 @@ def rewritten(
     full.check(memory, force)
     held.save(memory, precision(memory, held.tensor), index=index)
     return Stored(stored=stored, scheme=held.scheme, pairs=held.pairs, values=len(held.vocabulary), full=full)
+
+
+def replaced(memory: FilePath, sources: Files, samples: Samples, ranks: Ranks, force: bool) -> Stored:
+    """Replace the values of all paths of the sources, and write the memory's file."""
+    if ranks.size > 1:
+        raise BadValue("--replace needs one process. Omit --workers.")
+    held, count = Memory.load(memory), 0
+    before = held.predicted_accuracy()
+    check_replaceable(memory, "memory", None)
+    with bar(errors, "replacing", None) as advance:
+        for path, value in samples.watch(sources):
+            try:
+                held.replace(path, value, force=force)
+            except BadValue as error:
+                raise BadValue(f"{error} Nothing was written; --force replaces the likeliest value.") from None
+            count += 1
+            advance(1)
+    held.save(memory, precision(memory, held.tensor))
+    full = Fullness.of(before, held)
+    return Stored(stored=count, scheme=held.scheme, pairs=held.pairs, values=len(held.vocabulary), full=full)
 
 
 def existing_memory(file: FilePath, new: NewMemory, group: Ranks | None = None) -> Memory:

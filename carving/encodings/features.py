@@ -17,7 +17,7 @@ from carving.symbols.codec import Label
 from carving.tiling import rows_within, slices
 from carving.validate import check_choice, check_integer, check_positive
 
-FRESH = (Circular, Level, Thermometer)  # what they make is nobody else's, so that it is bound in its place
+FRESH_ENCODINGS = (Circular, Level, Thermometer)  # what they make is nobody else's, so that it is bound in its place
 
 # The kernel is the characteristic function of the angles: which angles give it, and what it is.
 KERNELS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -279,7 +279,7 @@ class Record(nn.Module):
         """Return bundles (*, *shape) of values (*, features)."""
         scheme: Scheme = self.scheme
         given = checked(values, self.features, self.roles.device)
-        if not isinstance(self.encoding, FRESH):  # which take numbers as they are, large ones too
+        if not isinstance(self.encoding, FRESH_ENCODINGS):  # which take numbers as they are, large ones too
             given = given.to(scheme.dtype)
         flat = given.reshape(-1, self.features)
         room = rows_within(scheme.room, 4 * self.features * torch.Size(scheme.facts.memory_shape).numel())
@@ -296,7 +296,7 @@ class Record(nn.Module):
     def _bundled(self, rows: Tensor) -> Tensor:
         scheme: Any = self.scheme
         made = self.encoding(rows)
-        into = binding_into(scheme, made) if isinstance(self.encoding, FRESH) else None
+        into = binding_into(scheme, made) if isinstance(self.encoding, FRESH_ENCODINGS) else None
         return scheme.bundle(scheme.bind(made, self.roles) if into is None else into(made, self.roles, out=made))
 
 

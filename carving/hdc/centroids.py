@@ -20,12 +20,12 @@ from carving.schemes.vsa import VSA
 from carving.tiling import slices
 from carving.validate import check_choice, check_integer, check_number
 
-BATCH = 64  # points after which centroids are refined
-GENERATIONS, ANEW = 4, 0.1  # how often coordinates are drawn anew, and the share of them
+REFINED_BATCH = 64  # points after which centroids are refined
+REGENERATION_COUNT, REGENERATED_SHARE = 4, 0.1  # how often coordinates are drawn anew, and the share of them
 ROUNDING = 1e-14  # relative: smaller differences count as rounding
 SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities' one is chosen
-CLOSE = 0.05  # a difference of cosines that counts as nearly wrong
-NOTHING = 1e-12  # of the largest square of a singular value: rounding
+CLOSE_COSINES = 0.05  # a difference of cosines that counts as nearly wrong
+ZERO_SHARE = 1e-12  # of the largest square of a singular value: rounding
 RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
 
 
@@ -48,7 +48,7 @@ def margin_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     """Return weights as in learning vector quantization: also for points that are nearly misclassified."""
     there = cosines.gather(1, own.unsqueeze(1)).squeeze(1)
     other = cosines.scatter(1, own.unsqueeze(1), -2.0).amax(1)
-    close = (there - other < CLOSE).to(cosines.dtype)
+    close = (there - other < CLOSE_COSINES).to(cosines.dtype)
     return close, close
 
 
@@ -106,7 +106,7 @@ def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
         values, vectors = torch.linalg.eigh(x @ x.mT)
         return values.clamp_min(0), vectors
     values, right = torch.linalg.eigh(x.mT @ x)
-    there = values > NOTHING * values.amax()
+    there = values > ZERO_SHARE * values.amax()
     return values.clamp_min(0), x @ (right * torch.where(there, values, 1.0).rsqrt() * there)
 
 
@@ -124,7 +124,7 @@ def by_distance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
     cosines = encoded @ units.mT
     there = cosines.gather(1, own.unsqueeze(1))
     other = cosines.scatter(1, own.unsqueeze(1), -2.0)
-    close = (there - other.amax(1, keepdim=True) < CLOSE).squeeze(1)
+    close = (there - other.amax(1, keepdim=True) < CLOSE_COSINES).squeeze(1)
     mine, points = units[own[close]], encoded[close]
     return ((units[other.argmax(1)[close]] - points).abs() - (mine - points).abs()).sum(0)
 
@@ -362,9 +362,8 @@ class CentroidClassifier(Estimator):
     def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
         """Refine the centroids until nothing changes, regenerating coordinates; return the encoded points."""
         epochs = check_integer("epochs", self.epochs, 0)
-        anew = (
-            {epochs * part // (GENERATIONS + 1) for part in range(1, GENERATIONS + 1)} if self.regeneration else set()
-        )
+        parts = range(1, REGENERATION_COUNT + 1) if self.regeneration else ()
+        anew = {epochs * part // (REGENERATION_COUNT + 1) for part in parts}
         for epoch in range(epochs):
             if epoch in anew and epoch:
                 encoded = self._regenerated(points, encoded, own)
@@ -375,7 +374,7 @@ class CentroidClassifier(Estimator):
     def _refine(self, encoded: Tensor, own: Tensor) -> bool:
         """Refine the centroids by one pass over the points; return whether anything changed."""
         changed = False
-        for rows in slices(len(encoded), BATCH):
+        for rows in slices(len(encoded), REFINED_BATCH):
             part, right = encoded[rows], own[rows]
             made = updates(self._cosines(part), right, str(self.refinement))
             self.centroids_ = self.centroids_ + self.learning_rate * made.mT @ part
@@ -385,7 +384,7 @@ class CentroidClassifier(Estimator):
     def _regenerated(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
         """Redraw the least informative coordinates; return the encoded points."""
         telling = REGENERATIONS[str(self.regeneration)](self.centroids_, encoded, own)
-        least = telling.topk(max(1, int(ANEW * len(telling))), largest=False).indices
+        least = telling.topk(max(1, int(REGENERATED_SHARE * len(telling))), largest=False).indices
         self._codes.append(self._encoder(len(self._codes)))
         self._taken[least] = len(self._codes) - 1
         again = self._encoded(points)

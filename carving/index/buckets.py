@@ -37,17 +37,17 @@ from carving.tiling import rows_within, slices
 Bytes = NDArray[np.int8]
 Numbers = NDArray[np.int32]
 
-BATCH = 2**14  # fillers that are made at a time
-UNIT = 127  # what 1 is in int8
-COARSE = 4  # how many times more buckets the vocabulary should have before all fillers are sorted anew
-MERGED = 0.25  # of the size of the segment before it, from which on a segment is merged with it
+FILLER_BATCH = 2**14  # fillers that are made at a time
+INT8_UNIT = 127  # what 1 is in int8
+MAX_BUCKET_RATIO = 4  # how many times more buckets the vocabulary should have before all fillers are sorted anew
+MERGE_SHARE = 0.25  # of the size of the segment before it, from which on a segment is merged with it
 FIRST_SHARE, GROWTH = 2.0**-10, 4  # the share of buckets that is searched first, and the factor by which it grows
 SCANNED_SHARE = 0.25  # share from which on all buckets are searched
-NEGLIGIBLE = 25.0  # nats below the best, where ten million candidates together are next to nothing
-LOUD = 3  # standard deviations by which a core may be louder than the noise
+NEGLIGIBLE_NATS = 25.0  # nats below the best, where ten million candidates together are next to nothing
+LOUD_DEVIATIONS = 3  # standard deviations by which a core may be louder than the noise
 DOUBT = 4  # times 1 - recall_target, at which a search ends: most are far surer, so that about half of it is lost
-SAMPLE = 2**14  # buckets that estimate the distribution of merits
-SCORED = 2**13  # fillers whose numbers stay in the caches
+SAMPLED_BUCKETS = 2**14  # buckets that estimate the distribution of merits
+SCORED_BATCH = 2**13  # fillers whose numbers stay in the caches
 SMALL_PRODUCT = 2**18  # multiplications of a product for which BLAS wakes no threads
 
 
@@ -68,7 +68,7 @@ class Segment:
         starts = np.zeros(count + 1, dtype=np.int32)
         np.cumsum(np.bincount(buckets, minlength=count), out=starts[1:])
         laid = np.empty_like(components)
-        for part in slices(len(order), BATCH):  # a few at a time: they take a gigabyte all together
+        for part in slices(len(order), FILLER_BATCH):  # a few at a time: they take a gigabyte all together
             np.take(components, order[part], axis=0, out=laid[part], mode="clip")
         return cls(rows[order], starts, laid)
 
@@ -159,11 +159,11 @@ class BucketIndex:
         if len(vocabulary) == len(self):
             return self
         p = self.scheme.facts.filler_shape[0]
-        if directions_per_component(len(vocabulary), p) ** p > COARSE * self.buckets:
+        if directions_per_component(len(vocabulary), p) ** p > MAX_BUCKET_RATIO * self.buckets:
             return BucketIndex.of(self.scheme, vocabulary)
         segments = [*self.segments, self._segment(vocabulary)]
         kept = len(segments) - 1
-        while kept and sum(map(len, segments[kept:])) >= MERGED * len(segments[kept - 1]):
+        while kept and sum(map(len, segments[kept:])) >= MERGE_SHARE * len(segments[kept - 1]):
             kept -= 1
         return BucketIndex(self.scheme, self.each, (*segments[:kept], Segment.merged(segments[kept:])))
 
@@ -171,12 +171,12 @@ class BucketIndex:
         """Return the segment of the values that are new."""
         rows, (p, k1) = np.arange(len(self), len(vocabulary), dtype=np.int32), self.scheme.facts.filler_shape
         buckets, components = np.empty(len(rows), dtype=np.int32), np.empty((len(rows), p * k1), dtype=np.int8)
-        for part in slices(len(rows), BATCH):
+        for part in slices(len(rows), FILLER_BATCH):
             names = vocabulary.names(len(self) + part.start, len(self) + part.stop)
             fillers = draw_candidates(self.scheme, names).float().contiguous()
             units = fillers * inverse_norm(fillers, dim=2).unsqueeze(2)
             buckets[part] = nearest_buckets(units, self.ways).numpy()
-            components[part] = (units * UNIT).round_().to(torch.int8).flatten(1).numpy()
+            components[part] = (units * INT8_UNIT).round_().to(torch.int8).flatten(1).numpy()
         return Segment.sorted(rows, buckets, components, self.buckets)
 
     def search(self, cores: Tensor, energies: Tensor, query: IndexQuery, k: int) -> tuple[Tensor, Tensor]:
@@ -237,7 +237,7 @@ class Probe:
         self.index, self.core, self.width = index, core.float(), width
         self.searched, self.highest = 0, -math.inf  # the number of fillers, and the best score
         self._every = merits(self.core.unsqueeze(0), index.ways.unsqueeze(0))[0].numpy()
-        self._sample = np.sort(self._every[:: max(1, len(self._every) // SAMPLE)])
+        self._sample = np.sort(self._every[:: max(1, len(self._every) // SAMPLED_BUCKETS)])
         self._above = np.float32(np.inf)  # buckets of this merit and more were searched
         self._limit(share)
 
@@ -274,8 +274,8 @@ class Probe:
     def _scores(self, segment: Segment, places: Rows) -> NDArray[np.float32]:
         p, k1 = self.index.scheme.facts.filler_shape
         scores = np.empty(len(places), dtype=np.float32)
-        first = (self.core * float(UNIT) ** -p).reshape(k1, -1).numpy()
-        for part in slices(len(places), SCORED):
+        first = (self.core * float(INT8_UNIT) ** -p).reshape(k1, -1).numpy()
+        for part in slices(len(places), SCORED_BATCH):
             numbers = np.take(segment.components, places[part], axis=0).astype(np.float32)
             left = np.empty((len(numbers), first.shape[1]), dtype=np.float32)
             for rows in slices(len(numbers), rows_within(SMALL_PRODUCT, first.size)):
@@ -302,13 +302,13 @@ class _Found:
         self.rivals = float(core.square().sum()) / self.size / self.unit**2
         self.log_elsewhere = math.inf
         all_count = not query.single or len(strengths) > 1
-        self.width = math.inf if all_count else (NEGLIGIBLE + query.prior_range) * self.noise**2 * self.unit
+        self.width = math.inf if all_count else (NEGLIGIBLE_NATS + query.prior_range) * self.noise**2 * self.unit
 
     @property
     def loudness(self) -> float:
         """The noise in this core: more than in others, where the context holds further fillers."""
         own = self.rivals - 1 / self.size
-        return math.sqrt(own) if own > (1 + LOUD * math.sqrt(2 / self.size)) * self.noise**2 else self.noise
+        return math.sqrt(own) if own > (1 + LOUD_DEVIATIONS * math.sqrt(2 / self.size)) * self.noise**2 else self.noise
 
     def add(self, rows: Rows, scores: Tensor) -> None:
         """Add fillers that are not far below the best, with their scores."""
@@ -340,7 +340,7 @@ class _Found:
             values, places = log_odds.topk(min(2, len(log_odds)))
             found += zip(values.tolist(), scores[places].tolist(), strict=True)
         first, *others = sorted(found, reverse=True)[:2]
-        return [first, others[0] if others else (first[0] - NEGLIGIBLE, first[1] - self.width)]
+        return [first, others[0] if others else (first[0] - NEGLIGIBLE_NATS, first[1] - self.width)]
 
     def best(self, k: int) -> tuple[Tensor, float]:
         """Return the rows of the best k, ascending, -1 where there are fewer, and the log odds of all others."""

@@ -183,7 +183,13 @@ class Decoding:
             changes = ranks.gather((beliefs.doubt, state.is_changed_by(beliefs)))
             beliefs = beliefs._replace(doubt=sum(doubt for doubt, _ in changes))
             is_at_rest = state.add(beliefs, residual, any(changed for _, changed in changes))
-            yield Step(number + 1, residual.noise, residual.left, beliefs.indices, beliefs.probabilities)
+            yield Step(
+                number=number + 1,
+                noise=residual.noise,
+                left=residual.left,
+                indices=beliefs.indices,
+                probabilities=beliefs.probabilities,
+            )
             if is_at_rest:
                 break
             cores = state.next_cores(beliefs, cores, residual.numbers)
@@ -234,7 +240,7 @@ class DecoderState:
     def of(cls, scheme: Scheme, memory: Tensor | Cells) -> "DecoderState":
         """Return the state before the first round."""
         channel = QuantizedChannel(scheme, memory) if isinstance(memory, Cells) else GaussianChannel(scheme, memory)
-        return cls(channel, scheme.zeros())
+        return cls(channel=channel, onsager=scheme.zeros())
 
     def is_changed_by(self, beliefs: Beliefs) -> bool:
         """Whether the answers of a round differ from those of the best round."""
@@ -337,7 +343,7 @@ class JointQuery:
         expected, doubt = torch.empty_like(cores), 0.0
         indices = torch.empty(rows, dtype=torch.int64, device=cores.device)
         probabilities, scores = (torch.empty(rows, dtype=self.scheme.dtype, device=cores.device) for _ in range(2))
-        beliefs = Beliefs(expected, 0.0, indices, probabilities, scores)
+        beliefs = Beliefs(cores=expected, doubt=0.0, indices=indices, probabilities=probabilities, scores=scores)
         size = max(1, min(len(self.contexts), MAX_CACHED_WEIGHTS // max(len(self.candidates), numbers)))
         for chunk in slices(len(self.contexts), size):
             doubt += self._estimate_chunk(chunk, residual, cores, noise, beliefs)
@@ -562,7 +568,13 @@ def posterior(
         score = 0.5 + ratio * _at(variance, best) / _at(energy, best)
     else:
         score = _at(inner, best) / _at(energy, best)
-    return Posterior(mean, best.squeeze(1).masked_fill(nothing, -1), answer, score.squeeze(1), doubt.clamp_min(0))
+    return Posterior(
+        cores=mean,
+        indices=best.squeeze(1).masked_fill(nothing, -1),
+        probabilities=answer,
+        strengths=score.squeeze(1),
+        doubt=doubt.clamp_min(0),
+    )
 
 
 def _at(numbers: Tensor, columns: Tensor) -> Tensor:

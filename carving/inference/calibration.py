@@ -53,7 +53,7 @@ class CalibrationLevel(NamedTuple):
             raise BadValue(f"a calibration level has {2 + sum(WEIGHT_COUNTS)} numbers, got {len(every)}")
         weights = iter(every[2:])
         present, right, pair = (tuple(islice(weights, count)) for count in WEIGHT_COUNTS)
-        return cls(every[0], every[1], present, right, pair)
+        return cls(added=every[0], accuracy=every[1], present=present, right=right, pair=pair)
 
     @property
     def numbers(self) -> list[float]:
@@ -127,16 +127,18 @@ class Consolidated:
     @classmethod
     def of_json(cls, text: str, weights: Tensor | None = None) -> "Consolidated":
         """Return what `as_json` wrote (with `weights`, where they are separate); refuse anything else."""
-        said = json.loads(text)
-        levels = [[*level[:2], *chain.from_iterable(level[2:])] for level in said.pop("levels")]
+        entries = json.loads(text)
+        levels = [[*level[:2], *chain.from_iterable(level[2:])] for level in entries.pop("levels")]
         if weights is not None:
             if weights.dtype != torch.float32 or weights.dim() != 2:
                 shape = tuple(weights.shape)
                 raise BadValue(f"the calibration of probabilities has shape {shape} and dtype {weights.dtype}")
             levels += weights.tolist()
-        grid = QuantizationGrid(*each) if (each := said.pop("grid", None)) is not None else None
-        slope, pairs, right = float(said.pop("slope")), int(said.pop("pairs")), int(said.pop("right"))
-        found = cls(slope, pairs, right, tuple(map(CalibrationLevel.of, levels)), grid=grid, **said)
+        grid = QuantizationGrid(*each) if (each := entries.pop("grid", None)) is not None else None
+        slope, pairs, right = float(entries.pop("slope")), int(entries.pop("pairs")), int(entries.pop("right"))
+        found = cls(
+            slope=slope, pairs=pairs, right=right, levels=tuple(map(CalibrationLevel.of, levels)), grid=grid, **entries
+        )
         if grid is not None and (grid.bits not in BITS or not 0 < grid.deviation < math.inf):
             raise BadValue(f"the grid has bits={grid.bits} and deviation={grid.deviation}")
         if not slope > 0 or not found.added >= 0 or not 0 <= right <= pairs:

@@ -255,10 +255,10 @@ def make_likelihood(
     shift = facts.bias * often
     variance = (norm - shift * often).clamp_min(0) / facts.memory_scalars * share + facts.unsteady * shift.square()
     return Likelihood(
-        variance.clamp_min(floor).to(*where),
-        prior.to(*where),
-        1.0 if facts.uneven else max(norm, 1e-30),
-        strengths if not facts.bias else strengths.scaled(1 - facts.bias),
+        variance=variance.clamp_min(floor).to(*where),
+        log_prior=prior.to(*where),
+        norm=1.0 if facts.uneven else max(norm, 1e-30),
+        strengths=strengths if not facts.bias else strengths.scaled(1 - facts.bias),
         shift=shift.to(*where) if facts.bias else None,
         tail=Tail.of(scheme, strengths.concentration) if strengths.concentration else None,
     )

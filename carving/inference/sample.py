@@ -188,6 +188,10 @@ class PairSample:
         ]
         return self._added([(_key(p, v), weight, fewer[weight]) for p, v, weight in chosen]) if chosen else self
 
+    def weight(self, path: bytes, value: bytes) -> float | None:
+        """Return the net weight of a pair; None for a pair that is not in the sample."""
+        return self.weights.get(_key(path, value))
+
     def merged(self, other: "PairSample | Histogram") -> "PairSample | Histogram":
         """Return the sample of the sum of two memories."""
         if isinstance(other, Histogram):

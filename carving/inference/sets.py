@@ -81,7 +81,7 @@ class Scan(NamedTuple):
     @classmethod
     def of(cls, scheme: Scheme, candidates: CandidatesOrLabels, odds: Likelihood) -> "Scan":
         """Return a scan of fillers, which may be precomputed, or of a list of values."""
-        model = replace(scoring_model(scheme, odds), has_log_total=False)
+        model = scoring_model(scheme, odds)._replace(has_log_total=False)
         ready = scheme.precompute(candidates) if isinstance(candidates, Tensor | Candidates) else list(candidates)
         return cls(scheme, CandidateList(ready), model)
 
@@ -216,8 +216,7 @@ class SetDecoder:
     def marginals(self, memory: Tensor, contexts: Contexts, ranking: Ranking) -> Marginals:
         """Weigh the candidates of a ranking anew."""
         parts = []
-        for rows, part in _chunks(self.scheme, contexts, ranking):
-            found, places, log_odds, _ = self._weigh_ranking(memory, contexts[rows], part)
+        for part, found, places, log_odds, _ in self._weigh_ranking(memory, contexts, ranking):
             chances, strengths = log_odds.sigmoid().nan_to_num(0.0), part.strengths.clone()
             strengths[found.rows, places] = found.strengths.to(strengths)
             order = chances.argsort(dim=1, descending=True, stable=True)
@@ -237,13 +236,11 @@ class SetDecoder:
             torch.cat((old[:, :-1], torch.where(missing, new.to(old), old[:, -1:])), dim=1)
             for old, new in zip((*ranking.best, ranking.strengths), added, strict=True)
         )
-        parts = []
-        for rows, part in _chunks(self.scheme, contexts, Ranking(Best(scores, indices), strengths, ranking.log_total)):
-            _, _, log_odds, found = self._weigh_ranking(memory, contexts[rows], part)
-            place = (part.best.indices == index[rows]).int().argmax(1, keepdim=True)
-            parts.append([each.gather(1, place).squeeze(1) for each in (found.expand_as(log_odds), log_odds)])
-        strength, own = (torch.cat(each) for each in zip(*parts, strict=True))
-        return strength, own
+        ranking = Ranking(Best(scores, indices), strengths, ranking.log_total)
+        weighed = [(found.expand_as(each), each) for *_, each, found in self._weigh_ranking(memory, contexts, ranking)]
+        place = (indices == index).int().argmax(1, keepdim=True)
+        strength, log_odds = (torch.cat(each).gather(1, place).squeeze(1) for each in zip(*weighed, strict=True))
+        return strength, log_odds
 
     # Peeling
 
@@ -303,7 +300,7 @@ class SetDecoder:
         rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
         unused = torch.isfinite(best.scores)
         none, empty = rows[:0], cores.new_zeros(0).real
-        steps = [FoundSet(none, none, empty, empty, empty)]
+        steps = [FoundSet(rows=none, indices=none, strengths=empty, log_odds=empty, subtracted=empty)]
         near = RunnersUp.none(len(cores), min(MAX_SUBSET, best.indices.shape[1]), cores.device)
         while len(rows):
             part, indices = contexts[rows], best.indices[rows].clamp_max(len(self.candidates) - 1)
@@ -326,7 +323,7 @@ class SetDecoder:
             self._add_(cores, rows, contexts[rows], chosen, -out)
             taken[rows] += 1
             unused[rows, which.squeeze(1)] = False
-            steps.append(FoundSet(rows, chosen, strength, value, out))
+            steps.append(FoundSet(rows=rows, indices=chosen, strengths=strength, log_odds=value, subtracted=out))
         return PeelResult(cores, taken, near, FoundSet(*(torch.cat(each) for each in zip(*steps, strict=True))))
 
     def _evidence(
@@ -445,19 +442,21 @@ class SetDecoder:
 
     def _weigh_ranking(
         self, memory: Tensor, contexts: Contexts, ranking: Ranking
-    ) -> tuple[FoundSet, Tensor, Tensor, Tensor]:
-        """Return what was found, its places in the ranking, and the log odds and strengths (n, m) of all candidates."""
-        indices = ranking.best.indices
-        peeled = self.peel(self.scheme.adjoint(memory, contexts), contexts, ranking, 0.0)
-        found = peeled.found
-        places = (indices[found.rows] == found.indices.unsqueeze(1)).int().argmax(1)
-        out = torch.zeros(indices.shape, dtype=self.odds.variance.dtype, device=indices.device)
-        out[found.rows, places] = found.subtracted.to(out)
-        # Candidates that are not listed keep their odds.
-        total = ranking.log_total.double()
-        tail = torch.log1p(-(ranking.best.scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
-        given = Shortlist(indices, out, ranking.best.scores, tail)
-        return found, places, *self._weigh(peeled.cores, contexts, given)
+    ) -> Iterator[tuple[Ranking, FoundSet, Tensor, Tensor, Tensor]]:
+        """Yield chunks of a ranking, what was found and its places in the ranking, log odds and strengths (n, m)."""
+        for rows in slices(len(contexts), _max_weighed(self.scheme, ranking.best.indices.shape[1])):
+            scores, indices = ranking.best.scores[rows], ranking.best.indices[rows]
+            part = Ranking(Best(scores, indices), ranking.strengths[rows], ranking.log_total[rows])
+            own = contexts[rows]
+            peeled = self.peel(self.scheme.adjoint(memory, own), own, part, 0.0)
+            found = peeled.found
+            places = (indices[found.rows] == found.indices.unsqueeze(1)).int().argmax(1)
+            out = torch.zeros(indices.shape, dtype=self.odds.variance.dtype, device=indices.device)
+            out[found.rows, places] = found.subtracted.to(out)
+            # Candidates that are not listed keep their odds.
+            total = part.log_total.double()
+            tail = torch.log1p(-(scores.double() - total.unsqueeze(1)).exp().sum(1).clamp_max(1)) + total
+            yield part, found, places, *self._weigh(peeled.cores, own, Shortlist(indices, out, scores, tail))
 
     def _weigh(self, cores: Tensor, contexts: Contexts, listed: Shortlist) -> tuple[Tensor, Tensor]:
         """Return the log odds and strengths (n, m) of short lists, each candidate whatever else the context holds."""
@@ -479,11 +478,16 @@ class SetDecoder:
         if len(rows) and indices.shape[1] > 1:
             inner, energy = (each.expand_as(known)[rows] for each in (evidence.inner, evidence.energy))
             noise = None if evidence.noise is None else evidence.noise.expand_as(known)[rows]
-            whole = weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1)
             subsets = Subsets(
-                self, Evidence(inner, energy, noise), known[rows], indices[rows] < 0, found[rows], first[rows],
-                whole, tail[rows],
-            )  # fmt: skip
+                decoder=self,
+                evidence=Evidence(inner, energy, noise),
+                indices=known[rows],
+                is_none=indices[rows] < 0,
+                found=found[rows],
+                first=first[rows],
+                log_weights=weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1),
+                tail=tail[rows],
+            )
             log_odds[rows] = subsets.log_odds(contexts[rows], fillers[rows], more[rows])
         return log_odds, evidence.strengths
 
@@ -596,13 +600,6 @@ def _max_weighed(scheme: Scheme, listed: int) -> int:
         MAX_UNLISTED * 2 ** (MAX_SUBSET + 2),
     )
     return max(1, scheme.room // 4 // max(sizes))
-
-
-def _chunks(scheme: Scheme, contexts: Contexts, ranking: Ranking) -> Iterator[tuple[slice, Ranking]]:
-    """Yield the ranking of as many contexts at a time as are weighed at a time."""
-    for rows in slices(len(contexts), _max_weighed(scheme, ranking.best.indices.shape[1])):
-        best = Best(ranking.best.scores[rows], ranking.best.indices[rows])
-        yield rows, Ranking(best, ranking.strengths[rows], ranking.log_total[rows])
 
 
 def _in_order(parts: list[FoundSet]) -> FoundSet:

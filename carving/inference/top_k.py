@@ -76,8 +76,7 @@ class Scores(NamedTuple):
         return self.inner.gather(1, columns) / energy
 
 
-@dataclass(frozen=True)
-class ScoringModel:
+class ScoringModel(NamedTuple):
     """How a search reads the memory, and how it scores candidates by the cores."""
 
     read: Callable[[Tensor, ContextsOrPaths], Tensor]
@@ -197,12 +196,12 @@ class CandidateList:
         workspace, and so do cores. Fillers that are created from values take all of it, and serve all contexts.
         """
         facts, room, candidates = scheme.facts, scheme.room, self.candidates
-        filler = math.prod(facts.filler_shape)
+        filler, width = math.prod(facts.filler_shape), self.width
         if not isinstance(candidates, Candidates):
-            return self, contexts, min(self.width, max(1, room // filler))
+            return self, contexts, min(width, max(1, room // filler))
         cells, listing = max(1, room // (4 * (1 if self.choices is None else filler))), self
         is_ready = candidates.kind != "fillers"
-        columns = min(self.width, cells)
+        columns = min(width, cells)
         if facts.code_size and self.choices is None and (contexts > MAX_UNPRECOMPUTED or is_ready):
             codes = candidates if is_ready else scheme.precompute(candidates)
             listing = self if is_ready else CandidateList(codes)
@@ -228,16 +227,16 @@ class CandidateList:
 
         `rows` are the rows of the contexts among all that have choices of their own.
         """
-        candidates, choices, ranking = self.candidates, self.choices, None
+        candidates, choices, width, ranking = self.candidates, self.choices, self.width, None
         if choices is not None and choices.dim() == 2:
             choices = choices[rows]
-        for part in slices(self.width, columns):
+        for part in slices(width, columns):
             chosen: slice | Tensor = part
             fillers: CandidatesOrFillers
             if not isinstance(candidates, Candidates):
                 fillers = scheme.fillers(candidates[part])
             elif choices is None:
-                fillers = candidates[part]
+                fillers = candidates if part.stop - part.start == width else candidates[part]
             else:  # the padding is replaced by any candidate
                 chosen = choices[..., part].clamp_max(len(candidates) - 1)
                 fillers = candidates.tensor[chosen]

@@ -44,13 +44,13 @@ class Codebook:
         Raises:
             BadValue: If the fillers are not `holdable`.
         """
-        if not self.holdable:
-            raise BadValue(
-                f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
-                "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
-            )
         fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
         if len(fillers) < len(self.vocabulary):
+            if not self.holdable:
+                raise BadValue(
+                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
+                    "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
+                )
             missing = self.vocabulary.names(len(fillers))
             fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
         return fillers

@@ -58,6 +58,7 @@ from carving.memory.update import (
     finite_energy,
     forget,
     levels_of,
+    replace_value,
     store,
     store_of_ranks,
     sum_of_ranks,
@@ -907,6 +908,35 @@ class Memory:
         """
         parts, weight = batches(what, key), check_weight(weight)
         return self._commit(lambda change: forget(change, parts, weight, force, on_progress))
+
+    def replace(self, path: Path, value: Value, old: Value = None, *, force: bool = False) -> Answer:
+        """Replace the value of a path: subtract what is stored there, and store another value as strongly.
+
+        Reading and writing are one change, which other threads see whole, and in the journal of an open file one
+        record.
+
+        Args:
+            path: The path, a tuple of roles.
+            value: The new value.
+            old: The value to replace, of a path with several values. By default the only value of the path.
+            force: Replace the most probable value even if it is not certain, or not the only one. If the path is empty,
+                store the new value.
+
+        Returns:
+            The value that was replaced, with its probability; false if there was none.
+
+        Raises:
+            BadValue: If the path has no value, several, or none that is certain, without `force`; if the memory was
+                consolidated or quantized, or has no probabilities.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=32, p=2))
+        >>> memory.store({"dog": {"says": "woof"}, "cat": {"says": "meow"}})
+        2
+        >>> memory.replace(("dog", "says"), "bark").value, memory.recall("dog", "says").value, memory.pairs
+        ('woof', 'bark', 2)
+        """
+        return self._commit(lambda change: replace_value(change, path, value, old, force))
 
     def consolidate(
         self,

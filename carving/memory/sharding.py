@@ -11,7 +11,7 @@ from torch import Tensor
 from carving.distributed.ranks import Ranks
 from carving.inference import likelihood
 from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists
+from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
 from carving.inference.top_k import Best, Ranking, merged_rankings
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
@@ -132,6 +132,10 @@ class MergedScan(NamedTuple):
     shard: Shard
     scheme: Scheme
     own: Scan | None
+
+    def max_rows(self, size: int) -> int:
+        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
+        return max_shortlisted(self.scheme, size)
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""

@@ -14,20 +14,22 @@ from carving.distributed.messages import exchangeable
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
+from carving.inference.answer import Answer
 from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Levels, PairSample
 from carving.memory.codebook import Drawn
 from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.models import model_of
 from carving.memory.pairs import BATCH, Batch, OnProgress, report
-from carving.memory.query import check_sum
+from carving.memory.query import check_paths, check_sum, recall_sets, recognize_many
 from carving.memory.reader import Reader
 from carving.memory.sharding import check_same_state, facts_of
 from carving.memory.state import State
 from carving.planner.requirements import Target
 from carving.schemes.base import Scheme
 from carving.storage.journal import Entry
-from carving.symbols.codec import Path, Value
+from carving.symbols.codec import Path, Value, canonical
+from carving.symbols.paths import Paths
 from carving.symbols.vocabulary import Vocabulary
 from carving.tensors import lasting
 
@@ -425,6 +427,74 @@ def _subtract_found(
         rests |= found.stronger
         report(on_progress, len(batch))
     return left, weaker
+
+
+# Replacing
+
+
+def replace_value(change: Change, path: Path, value: Value, old: Value = None, force: bool = False) -> Answer:
+    """Subtract the value of a path at its strength, store another with the same strength, and return the former one."""
+    reader = change.before
+    check_sum(reader, "replace a value")
+    if not reader.scheme.facts.linear:
+        raise BadValue(
+            f"Cannot replace a value: {reader.scheme} has no probabilities, so it is unknown what is stored. Use "
+            "forget() and store()."
+        )
+    asked = check_paths([path], reader)
+    former = _value_at(reader, asked, old, force)
+    strength = _strength_of(reader, asked, former, force) if former else 1.0
+    if former and canonical(former.value) == canonical(value):
+        return former
+    change.add(Batch([(path, value)]), strength)  # first, so that a kept path keeps its place
+    if former:
+        change.add(Batch([(path, former.value)]), -strength)
+    return former
+
+
+def _value_at(reader: Reader, asked: Paths, old: Value, force: bool) -> Answer:
+    """Return the value of a path; without `force` only one that is certain."""
+    (path,), counts, nothing = asked, reader.path_counts, Answer(None, 0.0, 1.0, found=False)
+    if counts is not None and not counts.count(asked.names[0]):
+        found = list[Answer]()
+    elif old is None:
+        found = recall_sets(reader, asked, threshold=1 - SURE)[0]
+    else:
+        found = recognize_many(reader, [(path, old)])
+    likely = [answer for answer in found if answer.probability >= 0.5]
+    if force:
+        return likely[0] if likely else nothing
+    if not likely:
+        what = "no value" if old is None else f"the value {old!r}"
+        raise BadValue(f"Cannot replace: {what} is stored under {path!r}. store() adds one.")
+    if len(likely) > 1:
+        values = ", ".join(repr(answer.value) for answer in likely)
+        raise BadValue(f"Cannot replace: {path!r} has several values ({values}). Pass old= to name one of them.")
+    if len(found) > 1 or found[0].probability < SURE:
+        raise BadValue(
+            f"Cannot replace: it is uncertain whether {likely[0].value!r} is the value of {path!r} (probability "
+            f"{likely[0].probability:.2f}). Pass force=True to replace it all the same."
+        )
+    return found[0]
+
+
+def _strength_of(reader: Reader, asked: Paths, former: Answer, force: bool) -> float:
+    """Return how strongly a pair is stored: its sampled weight, or the weight of other pairs that it comes nearest."""
+    batch = Batch([(asked[0], former.value)])
+    (found,) = model_of(reader).recognize(batch, 0.5)
+    read, deviation = float(found.strengths[0]), float(found.deviations[0])
+    sample = reader.sample
+    known = sample.weight(asked.names[0], batch.names[0]) if isinstance(sample, PairSample) else None
+    levels = [size for size, _ in reader.histogram.strengths] or [1.0]
+    strength = known if known is not None and known > 0 else min(levels, key=lambda level: abs(level - read))
+    if abs(read - strength) <= max(SIGMAS * deviation, MARGIN * strength):
+        return strength
+    if not force:
+        raise BadValue(
+            f"Cannot replace: {former.value!r} is stored under {asked[0]!r} with a strength of {read:.2f}, which no "
+            "pair was stored with. Pass force=True to replace it at this strength."
+        )
+    return read
 
 
 # Changes of many ranks: each binds its own pairs to nothing, and the sum of all is added to what was there. If the

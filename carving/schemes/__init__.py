@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
-from carving.errors import BadType, BadValue
+from carving.errors import BadType, BadValue, UnknownScheme
 from carving.schemes.architectures import ARCHITECTURES
 from carving.schemes.base import Scheme
 from carving.schemes.clifford import CliffordOSC, CliffordTPR
@@ -14,7 +14,7 @@ from carving.schemes.tpr import TPR
 from carving.schemes.vsa import OPTIONS, VSA
 from carving.validate import nearest
 
-__all__ = ["OSC", "SCHEMES", "TPR", "VSA", "CliffordOSC", "CliffordTPR", "Scheme", "make"]
+__all__ = ["OSC", "SCHEMES", "TPR", "VSA", "CliffordOSC", "CliffordTPR", "Scheme", "make", "register"]
 
 _MAKERS: dict[str, Callable[..., Scheme]] = {
     "OSC": OSC,
@@ -23,7 +23,33 @@ _MAKERS: dict[str, Callable[..., Scheme]] = {
     **{name: partial(VSA, name) for name in ARCHITECTURES},
 }
 
-SCHEMES: tuple[str, ...] = tuple(_MAKERS)
+SCHEMES = _MAKERS.keys()  # the names of all schemes, those registered later too
+
+S = TypeVar("S", bound=Scheme)
+
+
+def register(scheme: type[S]) -> type[S]:
+    """Make a scheme known by its `name` to `make`, `SCHEMES`, files and the command line; usable as a decorator.
+
+    Args:
+        scheme: A subclass of `Scheme` with a class attribute `name` and an argument `d`.
+
+    Raises:
+        ValueError: Another scheme has this name, or the scheme has no name or no argument d.
+
+    >>> register(OSC) is OSC  # again: it is known already
+    True
+    """
+    if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
+        raise BadType(f"scheme must be a subclass of carving.Scheme, got {scheme!r}.")
+    name = getattr(scheme, "name", None)
+    if not isinstance(name, str) or "d" not in signature(scheme).parameters:
+        raise BadValue(f"{scheme.__name__} needs a class attribute name and an argument d, which make(name, d) passes.")
+    known = _MAKERS.setdefault(name, scheme)
+    if known is not scheme and getattr(known, "__module__", "") != scheme.__module__:
+        raise BadValue(f"A scheme is called {name!r} already. Choose another name.")
+    _MAKERS[name] = scheme  # anew where a module is loaded again
+    return scheme
 
 
 def make(name: str, d: int, **options: Any) -> Scheme:
@@ -36,7 +62,8 @@ def make(name: str, d: int, **options: Any) -> Scheme:
         **options: Further arguments of the scheme.
 
     Raises:
-        ValueError: The name is unknown, or d or an option is not possible.
+        UnknownScheme: No scheme of this name is registered.
+        ValueError: d or an option is not possible.
         TypeError: The scheme has no such option.
 
     >>> make("HLB", d=4096).name
@@ -46,7 +73,7 @@ def make(name: str, d: int, **options: Any) -> Scheme:
     """
     maker = _MAKERS.get(name)
     if maker is None:
-        raise BadValue(f"Unknown scheme {name!r}. {nearest(name, SCHEMES)}")
+        raise UnknownScheme(f"Unknown scheme {name!r}. {nearest(name, SCHEMES)} carving.register(...) adds others.")
     known = options_of(name)
     for option in options:
         if option not in known:

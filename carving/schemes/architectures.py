@@ -134,7 +134,6 @@ class Architecture:
     product: Operation | None = None  # vectors (*, n, shape) -> all of them bound, where that is faster than in pairs
     product_of_atoms: Operation | None = None  # the same of discrete atoms
     inverse: Operation | None = None  # role atom -> the role atom that undoes it
-    no_inverse: str = ". Use unbind(x, role)."  # what to do without
     opposite: Operation | None = None  # discrete atom -> the atom with the negated picture
     powers: Operation | None = (
         None  # an atom, angles (*, parts) -> what it is to fractional powers: they bind by adding
@@ -248,8 +247,7 @@ ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in (
     Architecture("BSDC-S",   EACH,       A.sparse,    A.shifted,           A.shifted_back,
                  **_SPARSE, operator=A.shift_of, compose=A.add_shifts, associative=False, inverse=A.mirrored),
     Architecture("BSDC-CDT", EACH,       A.sparse,    A.thinned,           None,
-                 **_SPARSE | dict(commutative=True), associative=False,
-                 no_inverse=": thinning cannot be undone"),
+                 **_SPARSE | dict(commutative=True), associative=False),
     Architecture("BSDC-SEG", EACH,       A.indices,   A.segments_rolled,   A.segments_rolled_back,
                  **_GROUP, **_SEGMENTS, settle=A.to_bits, normal=A.to_indices, overlap=True,
                  similarity=A.equal_indices, layout=segments,

@@ -59,7 +59,7 @@ from carving.hashing import Bits
 from carving.symbols.codec import Path, Value, canonical_values
 from carving.symbols.paths import Paths
 from carving.tensors import one, tracked
-from carving.tiling import Cost, collect, rows_within, slices, tile
+from carving.tiling import Cost, collect, collect_tiles, rows_within, slices, tile
 from carving.validate import (
     check_device,
     check_integer,
@@ -597,11 +597,13 @@ class Scheme(ABC, Generic[C]):
         """
         # Candidates that are alike in all contexts are matched with many at once, more than are read at once.
         size = rows_within(self.room, 2 * self.facts.code_size or self.facts.cost.core)
+        if isinstance(contexts, Contexts) and (contexts.shape[0] <= size or len(contexts.shape) > 1):  # most often
+            cores = read_in_chunks(self, self._read, memory, contexts)
+            return match_in_tiles(self, self._match, cores, contexts, candidates)
         contexts = contexts if isinstance(contexts, Contexts) else Paths.of(contexts)
-        if isinstance(contexts, Contexts) and (len(contexts.shape) > 1 or len(contexts) <= size):  # most often
-            return self.match(self.read(memory, contexts), contexts, candidates)
         if check_memory(self.facts, memory):
-            return self.score(memory, self.contexts(contexts) if isinstance(contexts, Paths) else contexts, candidates)
+            contexts = own_contexts(self, contexts)
+            return self.match(self.read(memory, contexts), contexts, candidates)
         own = as_candidates(self.facts, candidates, (len(contexts),))
         parts = (
             (rows, self.match(self.read(memory, part), part, own if own.shared else own[rows]))
@@ -648,11 +650,11 @@ class Scheme(ABC, Generic[C]):
     def evidence(
         self, cores: Tensor, contexts: C, candidates: CandidatesOrFillers
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return `inner`, `energy` and `directional_noise` of candidates, which are validated once."""
+        """Return `inner`, `energy` and `directional_noise` of candidates, for cores (n, *core_shape) of `adjoint`."""
         given = as_candidates(self.facts, candidates, contexts.shape)
         energy = self._energy(contexts, given)
         noise = self._directional_noise(cores, contexts, given, energy)
-        return match_in_tiles(self, self._inner, cores, contexts, given), energy, noise
+        return match_tiles(self, self._inner, cores, contexts, given), energy, noise
 
     @final
     def expected_core(self, weights: Tensor, contexts: C, candidates: CandidatesOrFillers) -> Tensor:
@@ -761,28 +763,39 @@ def match_in_tiles(
 ) -> Tensor:
     """Return the scores that `matches` gives, tile by tile within the workspace."""
     facts, own = scheme.facts, None if contexts is None else own_contexts(scheme, contexts)
-    dims = len(facts.core_shape)
-    count = cores.shape[-1 - dims] if own is None and cores.dim() > dims else own.shape[-1] if own is not None else 1
-    batch = check_batched("cores", cores, (count, *facts.core_shape), CORES, facts.memory_dtype)
-    if batch or (own is not None and len(own.shape) > 1):
-        lead = *batch_of((cores, 1 + dims), (own, 1)), count
+    shape = (-1,) if own is None else own.shape
+    batch = check_batched("cores", cores, (shape[-1], *facts.core_shape), CORES, facts.memory_dtype)
+    count = cores.shape[len(batch)]
+    if batch or len(shape) > 1:
+        lead = *batch_of((cores, 1 + len(facts.core_shape)), (own, 1)), count
         given = as_candidates(facts, candidates, lead)
         flat = given if given.shared else Candidates(given.tensor.flatten(0, len(lead) - 1), shared=False)
         flat_contexts = None if own is None else own.expand(*lead).reshape(-1)
         flat_cores = cores.expand(*lead, *facts.core_shape).flatten(0, len(lead) - 1)
         return match_in_tiles(scheme, matches, flat_cores, flat_contexts, flat).unflatten(0, lead)
-    given = as_candidates(facts, candidates, (count,))
-    total = len(given)
-    rows, columns = tile(facts.cost, scheme.room, count, total)
+    return match_tiles(scheme, matches, cores, own, as_candidates(facts, candidates, (count,)))
+
+
+def match_tiles(
+    scheme: Scheme[C],
+    matches: Callable[[Tensor, C, Candidates], Tensor],
+    cores: Tensor,
+    contexts: C | None,
+    candidates: Candidates,
+) -> Tensor:
+    """Return the scores that `matches` gives of validated cores (n, *core_shape), tile by tile."""
+    count, total = len(cores), len(candidates)
+    rows, columns = tile(scheme.facts.cost, scheme.room, count, total)
     if rows >= count and columns >= total:
-        return matches(cores, cast(C, own), given)
+        return matches(cores, cast(C, contexts), candidates)
 
-    def of_rows(some: slice) -> Tensor:
-        part = cast(C, None if own is None else own[some])
-        chosen = ((few, given[few] if given.shared else given[some, few]) for few in slices(total, columns))
-        return collect(total, ((few, matches(cores[some], part, each)) for few, each in chosen), dim=1)
-
-    return collect(count, ((some, of_rows(some)) for some in slices(count, rows)))
+    parts = ((some, cast(C, None if contexts is None else contexts[some])) for some in slices(count, rows))
+    tiles = (
+        (some, few, matches(cores[some], part, candidates[few] if candidates.shared else candidates[some, few]))
+        for some, part in parts
+        for few in slices(total, columns)
+    )
+    return collect_tiles(count, total, tiles)
 
 
 def in_rows(
@@ -805,6 +818,8 @@ def in_rows(
 def batch_of(*given: tuple[Any, int]) -> tuple[int, ...]:
     """Return the common leading dimensions of values; refuse those that do not broadcast."""
     batches = [tuple(value.shape[:-dims]) for value, dims in given if len(getattr(value, "shape", ())) > dims]
+    if not batches:  # most often
+        return ()
     try:
         return tuple(torch.broadcast_shapes(*batches))
     except RuntimeError:
@@ -835,7 +850,7 @@ def check_batched(
 ) -> tuple[int, ...]:
     """Return the leading dimensions of a tensor (*, *shape); refuse another shape or dtype."""
     batch: tuple[int, ...] = ()
-    if isinstance(tensor, Tensor) and fits(tensor.shape[-len(shape) :], shape):
+    if isinstance(tensor, Tensor) and tensor.shape != shape and fits(tensor.shape[-len(shape) :], shape):
         batch = tuple(tensor.shape[: -len(shape)])
     check_tensor(name, tensor, (*batch, *shape), way_out, dtype)
     return batch

@@ -21,7 +21,7 @@ from carving.clifford.grades import count, fold, leading, unfold, wedge_rows
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Candidates, Contexts, Facts
-from carving.schemes.verbs import REAL, ContextVerbs, absent
+from carving.schemes.verbs import OF_ATOMS, ContextVerbs, lacks
 from carving.symbols import codec
 from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
@@ -260,6 +260,15 @@ def gram_determinant(dots: Sequence[Sequence[Tensor]]) -> Tensor:
 SETTINGS = ("complement", "disjoint")
 
 
+@lacks(
+    normalize="memories are sums. Use admitted(vectors) for fillers of unit norm",
+    permute="with tagged=True the order of the roles in a path counts",
+    inverse="roles are wedged. Use unbind(memory, paths), which contracts them",
+    identity="every role adds a grade",
+    multibind="a path of several roles is bound at once. Use bind(paths, fillers)",
+    cross_product="every pair is written by itself. Use bundle(bind(paths, fillers))",
+    **OF_ATOMS,
+)
 @dataclass(frozen=True, eq=False)
 class CliffordTPR:
     """Tensor product representation in Clifford algebra: exact, in binom(n, depth + 1) numbers.
@@ -506,18 +515,6 @@ class CliffordTPR:
     def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """Return the cosines (*, m) of fillers (*, n) and others (m, n)."""
         return self.similarity(normalize(x, dim=-1), normalize(others, dim=-1))
-
-    normalize = absent("normalize", "memories are sums. Use admitted(vectors) for fillers of unit norm")
-    permute = absent("permute", "with tagged=True the order of the roles in a path counts")
-    inverse = absent("inverse", "roles are wedged. Use unbind(memory, paths), which contracts them")
-    identity = absent("identity", "every role adds a grade")
-    multibind = absent("multibind", "a path of several roles is bound at once. Use bind(paths, fillers)")
-    cross_product = absent("cross_product", "every pair is written by itself. Use bundle(bind(paths, fillers))")
-    hamming_similarity = absent("hamming_similarity", REAL)
-    hard_quantize = absent("hard_quantize", "its fillers are recovered exactly, which needs full precision")
-    soft_quantize = absent("soft_quantize", "its fillers are recovered exactly, which needs full precision")
-    randsel = absent("randsel", "a mixture is not orthogonal to the roles. Use admitted(vectors)")
-    multirandsel = absent("multirandsel", "a mixture is not orthogonal to the roles. Use admitted(vectors)")
 
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:

@@ -14,12 +14,15 @@ from torch import Tensor
 
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
-from carving.hashing import Bits
-from carving.schemes.base import Candidates, Contexts, Facts, Scheme
+from carving.schemes.base import Facts, Scheme
 from carving.schemes.fillers import OrdinaryFillers
 from carving.schemes.osc import OSC
 from carving.schemes.tpr import TPR
-from carving.symbols.paths import Paths
+
+
+def hook_of_whole(name: str) -> Any:
+    """Return a method that calls the method of this name of the whole scheme."""
+    return lambda shard, *given: getattr(shard.whole, name)(*given)
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,32 +110,11 @@ class RowShard(Scheme[Any]):
                 diagonal -= self.ranks.sum_(diagonal.sum(-1, keepdim=True)) / whole.d
         return even
 
-    # What is everyone's
+    # What every rank computes as for the whole memory
 
-    def _fillers(self, words: Bits) -> Tensor:
-        return self.whole._fillers(words)
-
-    def _contexts(self, paths: Paths) -> Contexts:
-        return self.whole._contexts(paths)
-
-    def _encode(self, fillers: Tensor, contexts: Any) -> Tensor:
-        return self.whole._encode(fillers, contexts)
-
-    def _match(self, cores: Tensor, contexts: Any, candidates: Candidates) -> Tensor:
-        return self.whole._match(cores, contexts, candidates)
-
-    def _expected(self, weights: Tensor, contexts: Any, candidates: Candidates) -> Tensor:
-        return self.whole._expected(weights, contexts, candidates)
-
-    def _energy(self, contexts: Any, candidates: Candidates) -> Tensor:
-        return self.whole._energy(contexts, candidates)
-
-    def _directional_noise(self, cores: Tensor, contexts: Any, candidates: Candidates, energy: Tensor) -> Tensor | None:
-        return self.whole._directional_noise(cores, contexts, candidates, energy)
-
-    def adjoint_write(self, cores: Tensor, contexts: Any) -> Tensor:
-        """Return what `adjoint` gives for each core written alone."""
-        return self.whole.adjoint_write(cores, contexts)
+    _fillers, _contexts, _encode, _match = map(hook_of_whole, ("_fillers", "_contexts", "_encode", "_match"))
+    _expected, _energy, adjoint_write = map(hook_of_whole, ("_expected", "_energy", "adjoint_write"))
+    _directional_noise = hook_of_whole("_directional_noise")
 
 
 def rows_of(rank: int, size: int, total: int) -> slice:

@@ -206,7 +206,7 @@ class KeptBlocks:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
         parts = rows @ self.cut.members
         parts *= self.weights.unsqueeze(1)
-        return torch.empty_like(parts).scatter_(2, self.order.unsqueeze(1).expand_as(parts), parts)
+        return reordered(parts, self.order.unsqueeze(1).expand_as(parts))
 
     embed = lift
 
@@ -237,7 +237,7 @@ class KeptBlocks:
         count, d = self.order.shape
         parts = tensors.index_select(2, self.cut.owners)
         parts *= self.weights.view(count, 1, d, 1)
-        return torch.empty_like(parts).scatter_(2, self.order.view(count, 1, d, 1).expand_as(parts), parts)
+        return reordered(parts, self.order.view(count, 1, d, 1).expand_as(parts))
 
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
@@ -261,6 +261,13 @@ class KeptBlocks:
 
     def _starts(self, number: int) -> Tensor:
         return starts(self.order.shape[1], self.rank, number, self.order.device)
+
+
+def reordered(parts: Tensor, order: Tensor) -> Tensor:
+    """Return numbers (n, m, d, ...) at the places of dimension 2 that the order, a permutation, gives them."""
+    if transformed():  # scatter in place has no rule for vmap
+        return parts.scatter(2, order, parts)
+    return torch.empty_like(parts).scatter_(2, order, parts)
 
 
 def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:

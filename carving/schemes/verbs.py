@@ -1,418 +1,80 @@
-"""The operations known from torchhd, on plain tensors (*, shape): bind, bundle, permute, similarity and others.
+"""The operations known from torchhd (bind, bundle, similarity and others), where they exist.
 
-Atoms come from `random` and `fillers`. Sums of atoms live in the linear space of memories; where atoms are bits or
-indices, `picture` embeds them there. Every operation takes atoms or embedded vectors.
+`TensorVerbs` has those of tensor products, `ContextVerbs` those of schemes whose roles are contexts, and `vsa.py` those
+of vector symbolic architectures. What a scheme lacks is absent: see `OptionalVerb`.
 """
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from types import MethodType
+from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
-from carving.schemes import algebra
-from carving.schemes.algebra import Space
-from carving.schemes.architectures import Architecture, Operation
-from carving.schemes.base import C, ContextsOrPaths, Facts, Scheme, in_rows
-from carving.tensors import as_reals, chosen
+from carving.schemes.base import C, ContextsOrPaths, Scheme, check_memory, in_rows
 from carving.validate import check_integer, check_tensor
 
-
-def absent(verb: str, reason: str) -> Callable[..., NoReturn]:
-    """Return a method for an operation that the scheme lacks: it raises, with the reason and an alternative."""
-
-    def refuse(scheme: Any, *given: object, **named: object) -> NoReturn:
-        raise NotImplementedError(f"{scheme.name} has no {verb}: {reason}.")
-
-    refuse.__doc__ = f"Not available: {reason}."
-    return refuse
+T = TypeVar("T")
 
 
-PATHS = "contexts are not vectors"
+class OptionalVerb:
+    """An operation that not every scheme has: elsewhere `hasattr` is False, and getting it raises AttributeError.
+
+    Args:
+        hint: Why the scheme lacks it and what to do instead, for the message.
+        method: The operation, where the row of the table of architectures has an entry of its name; None: never.
+    """
+
+    def __init__(self, hint: str, method: Callable[..., Any] | None = None) -> None:
+        self.hint, self.method, self.__doc__ = hint, method, method and method.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, scheme: Any, owner: Any = None) -> Callable[..., Tensor]:
+        if self.method is not None and scheme is None:
+            return self.method
+        if self.method is not None and getattr(scheme.row, self.name) is not None:
+            return MethodType(self.method, scheme)
+        raise AttributeError(f"{(scheme or owner).name} has no {self.name}: {self.hint}.", name=self.name, obj=scheme)
+
+
+def where_present(hint: str) -> Callable[[Callable[..., Any]], OptionalVerb]:
+    """Decorate a method of architectures whose row has an entry of its name."""
+    return partial(OptionalVerb, hint)
+
+
+def lacks(**hints: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a class of schemes that lack operations, each with a hint."""
+
+    def without(scheme: type[T]) -> type[T]:
+        for name, hint in hints.items():
+            verb = OptionalVerb(hint)
+            verb.__set_name__(scheme, name)
+            setattr(scheme, name, verb)
+        return scheme
+
+    return without
+
+
 REAL = "its numbers are real. Use similarity or cosine_similarity"
 MIXED = "its fillers cannot be mixed component by component. Use encodings.Level to blend two of them"
+QUANTIZED = "memories are quantized as a whole. Use Memory.quantize(bits=...)"
+OF_ATOMS = dict(
+    hamming_similarity=REAL, randsel=MIXED, multirandsel=MIXED, hard_quantize=QUANTIZED, soft_quantize=QUANTIZED
+)
 
 
-class Verbs(ABC):
-    """Operations of a vector symbolic architecture on vectors; `row` defines them."""
-
-    name: str
-    memory: str
-    dtype: torch.dtype
-    device: torch.device | str
-
-    @property
-    @abstractmethod
-    def row(self) -> Architecture:
-        """The row of the table of architectures."""
-
-    @property
-    @abstractmethod
-    def space(self) -> Space:
-        """The shape, dtype and parameters that the operations need."""
-
-    @property
-    @abstractmethod
-    def facts(self) -> Facts:
-        """Shapes, costs and laws of the scheme."""
-
-    def bind(self, x: Tensor, role: Tensor) -> Tensor:
-        """Return x bound with a role.
-
-        Args:
-            x: Atoms (*, *filler_shape), or embedded vectors (*, *memory_shape).
-            role: Atoms or embedded vectors; the leading dimensions broadcast.
-        """
-        self._own(x, role)
-        return self.bind_columns(x, role)
-
-    def bind_columns(self, x: Tensor, role: Tensor) -> Tensor:
-        """Return x bound with a role, unchecked; x may have some of the coordinates where each is bound by itself."""
-        return self._act(x, role, self.row.bind_atoms, self.row.bind)
-
-    def unbind(self, x: Tensor, role: Tensor) -> Tensor:
-        """Return x with a role unbound: exact where `facts.exact` is True, else approximate.
-
-        Raises:
-            NotImplementedError: The architecture has no unbinding.
-        """
-        if self.row.unbind is None:
-            raise NotImplementedError(
-                f"{self.name} has no unbinding. Use `score` or `top`, which bind the candidates and compare."
-            )
-        self._own(x, role)
-        return self._act(x, role, self.row.unbind_atoms, self.row.unbind)
-
-    def _act(self, x: Tensor, role: Tensor, on_atoms: Operation | None, on_pictures: Operation) -> Tensor:
-        if on_atoms is not None and _is_discrete(x):
-            return on_atoms(self.space, x, role)
-        return on_pictures(self.space, x, self._operator(role))
-
-    def _own(self, *vectors: Tensor) -> None:
-        """Refuse vectors of another architecture or dimension."""
-        for x in vectors:
-            if not isinstance(x, Tensor):
-                raise BadType(
-                    f"Vectors of {self.name} must be tensors, got {type(x).__name__}. Create some with random(n, ...)."
-                )
-            discrete = _is_discrete(x)
-            shape = self.facts.filler_shape if discrete else self.facts.memory_shape
-            kind = self.row.dtype if discrete else self.facts.memory_dtype
-            alike = (
-                kind is not None
-                and (kind == torch.bool) == (x.dtype == torch.bool)
-                and kind.is_complex == x.is_complex()
-            )
-            if not alike or x.shape[-len(shape) :] != shape:
-                raise BadValue(
-                    f"Vectors of {self.name} must have shape (*, {', '.join(map(str, shape))}) and dtype "
-                    f"{self.row.dtype or self.facts.memory_dtype}, got {tuple(x.shape)} and {x.dtype}. "
-                    "They may be vectors of another scheme or dimension."
-                )
-
-    def bind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """Return x bound with roles (*, k, *shape), one after the other, the first role first."""
-        for role in roles.unbind(-1 - len(self.facts.filler_shape)):
-            x = self.bind(x, role)
-        return x
-
-    def unbind_path(self, x: Tensor, roles: Tensor) -> Tensor:
-        """Return x with roles (*, k, *shape) unbound, the last role first: the inverse of `bind_path`."""
-        for role in reversed(roles.unbind(-1 - len(self.facts.filler_shape))):
-            x = self.unbind(x, role)
-        return x
-
-    def multibind(self, vectors: Tensor) -> Tensor:
-        """Return n vectors (*, n, *shape) bound into one: the first with the second, the result with the third, ..."""
-        dim = -1 - len(self.facts.filler_shape)
-        self._check_set(vectors, dim)
-        product = self.row.product_of_atoms if _is_discrete(vectors) else self.row.product
-        if product is not None:
-            return product(self.space, vectors)
-        if not self.facts.associative:
-            first, *rest = vectors.unbind(dim)
-            for role in rest:
-                first = self.bind(first, role)
-            return first
-        while (count := vectors.shape[dim]) > 1:  # neighbors, then neighbors of these: the order stays
-            even = vectors.narrow(dim, 0, count - count % 2).unflatten(dim, (-1, 2)).unbind(dim)
-            last = vectors.narrow(dim, count - count % 2, count % 2)
-            vectors = torch.cat((self.bind(*even), last), dim)
-        return vectors.squeeze(dim)
-
-    def _check_set(self, vectors: Tensor, dim: int) -> None:
-        if vectors.dim() < -dim or not vectors.shape[dim]:
-            wanted = ", ".join(map(str, self.facts.filler_shape))
-            raise BadValue(f"vectors must have shape (*, n, {wanted}) with n >= 1, got {tuple(vectors.shape)}")
-
-    def inverse(self, role: Tensor) -> Tensor:
-        """Return the inverse of a role: bind(x, inverse(role)) equals unbind(x, role).
-
-        Raises:
-            NotImplementedError: The architecture has no inverse roles.
-        """
-        if self.row.inverse is None:
-            raise NotImplementedError(f"{self.name} has no inverse roles{self.row.no_inverse}")
-        self._own(role)
-        return self.row.inverse(self.space, role)
-
-    def negative(self, x: Tensor) -> Tensor:
-        """Return the additive inverse of x: an atom where the architecture has one, else the negated embedding."""
-        self._own(x)
-        if not _is_discrete(x):
-            return -x
-        return self.row.opposite(self.space, x) if self.row.opposite else -self._picture(x)
-
-    def empty(self, *size: int) -> Tensor:
-        """Return zeros (*size, *memory_shape), the neutral element of bundling."""
-        return torch.zeros(*size, *self.facts.memory_shape, dtype=self.facts.memory_dtype, device=self.device)
-
-    def picture(self, x: Tensor) -> Tensor:
-        """Return atoms embedded in the linear space where they are summed; embedded vectors stay unchanged."""
-        self._own(x)
-        return self._as_picture(x)
-
-    def bundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return n vectors (*, n, *shape) bundled into one.
-
-        The result is their sum, quantized where the architecture quantizes and `memory` is "native".
-
-        Args:
-            vectors: (*, n, *shape).
-            generator: Breaks ties at random; if None, a hash of seed, coordinate and sum breaks them.
-        """
-        if generator is not None and not isinstance(generator, torch.Generator):
-            raise BadType(
-                f"generator must be a torch.Generator, got {type(generator).__name__}. "
-                "To bundle two vectors, pass one tensor: torch.stack((a, b))."
-            )
-        settled = self._settled(self.total(vectors), generator)
-        return self.row.back(self.space, settled) if self.row.back and self._settles else settled
-
-    def total(self, vectors: Tensor) -> Tensor:
-        """Return the raw sum (*, *memory_shape) of vectors (*, n, *shape), without quantization."""
-        self._own(vectors)
-        return self.total_columns(vectors)
-
-    def total_columns(self, vectors: Tensor) -> Tensor:
-        """Return the raw sum of vectors, unchecked; they may have some of the coordinates."""
-        if self.row.total and _is_discrete(vectors):
-            return self.row.total(self.space, vectors)
-        return self._as_picture(vectors).sum(-1 - len(self.facts.memory_shape))
-
-    def multibundle(self, vectors: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Alias of `bundle`, the name in torchhd."""
-        return self.bundle(vectors, generator)
-
-    def cross_product(self, x: Tensor, others: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the bundle of every vector of x (*, n, *shape) bound with every vector of others (*, m, *shape)."""
-        dim = -1 - len(self.facts.filler_shape)
-        if self.row.operator is self.row.picture:  # roles act as their pictures: bound sums are sums of what is bound
-            total = self.row.bind(self.space, self.total(x), self.total(others))
-            return self.bundle(total.unsqueeze(-1 - len(self.facts.memory_shape)), generator)
-        pairs = self.bind(x.unsqueeze(dim), others.unsqueeze(dim - 1))
-        return self.bundle(pairs.flatten(dim - 1, dim), generator)
-
-    def normalize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the nearest vectors of the form of atoms: unit norm, phases, unitary blocks, signs or bits."""
-        self._own(x)
-        if _is_discrete(x):
-            return x
-        settled = self._changed(self.row.normal or self.row.settle, x, generator)
-        return self.row.back(self.space, settled) if self.row.back else settled
-
-    def hard_quantize(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return x with real numbers as 1 or -1 (-1 for zero) and complex numbers as phases.
-
-        Sparse and discrete architectures return `normalize(x)`.
-        """
-        self._own(x)
-        if self.row.hard is None or _is_discrete(x):
-            return self.normalize(x, generator)
-        return self._changed(self.row.hard, x, generator)
-
-    def soft_quantize(self, x: Tensor) -> Tensor:
-        """Return tanh of real numbers, of the moduli of complex numbers, or of the singular values of blocks."""
-        self._own(x)
-        return x if _is_discrete(x) else self.row.soft(self.space, x)
-
-    @property
-    def _settles(self) -> bool:
-        return self.memory == "native" and self.row.settle is not None
-
-    def _settled(self, total: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return a raw sum, quantized where the architecture quantizes."""
-        return self._changed(self.row.settle, total, generator) if self._settles else total
-
-    def _changed(self, change: Operation | None, total: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Return a sum after `change`; ties are broken by a hash of seed, coordinate and sum, or by the generator."""
-        assert change is not None  # a row that does not settle says what is normal
-        lot: Tensor | None = None
-        asked = change is algebra.to_signs and not torch.compiler.is_compiling()  # a compiled graph cannot branch
-        if asked and bool((signs := total.sign()).all()):
-            return signs  # nothing ties
-        if generator is not None:
-            lot = torch.rand(total.shape, generator=generator, device=generator.device, dtype=self.dtype)
-        elif self.row.ties:
-            lot = algebra.chance(self.space, total, len(self.facts.memory_shape))
-        return change(self.space, total, None if lot is None else lot.to(total.device))
-
-    def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
-        """Return x with its coordinates rolled by `shifts`; `permute(x, -shifts)` is the inverse."""
-        self._own(x)
-        picture = self.row.segmented and not _is_discrete(x)
-        return x.roll(shifts, dims=-len(self.facts.memory_shape if picture else self.facts.filler_shape))
-
-    def identity(self) -> Tensor:
-        """Return the role that leaves every filler unchanged.
-
-        Raises:
-            NotImplementedError: The architecture has no such role.
-        """
-        if self.row.identity is None:
-            raise NotImplementedError(f"{self.name} has no identity: none of its roles leaves every filler unchanged")
-        return self.row.identity(self.space).to(self.device)
-
-    def similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """Return the similarities (*, n) of x (*, *shape) and others (n, *shape), as the architecture defines them."""
-        self._own(x)
-        self._check_others(others)
-        if self.row.similarity and _is_discrete(x) and _is_discrete(others):
-            alike = self.row.similarity(self.space, x.reshape(-1, *self.facts.filler_shape), others)
-            return alike.view(*x.shape[: x.dim() - len(self.facts.filler_shape)], -1)
-        one, other = self._as_picture(x), self._aim(others) if _is_discrete(others) else others
-        flat = one.reshape(-1, *self.facts.memory_shape)
-        return self._compared(flat, other).view(*one.shape[: one.dim() - len(self.facts.memory_shape)], -1)
-
-    def cosine_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """Return the cosines (*, n) of the embedded x (*, *shape) and others (n, *shape)."""
-        self._own(x)
-        self._check_others(others)
-        one, other = (as_reals(self._as_picture(v), len(self.facts.memory_shape)) for v in (x, others))
-        return normalize(one, dim=-1) @ normalize(other, dim=-1).mT
-
-    def dot_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """Return the inner products (*, n) of the embedded x (*, *shape) and others (n, *shape)."""
-        self._own(x)
-        self._check_others(others)
-        aimed = self._aim(others) if _is_discrete(others) else others
-        one, other = (as_reals(v, len(self.facts.memory_shape)) for v in (self._as_picture(x), aimed))
-        return one @ other.mT
-
-    def hamming_similarity(self, x: Tensor, others: Tensor) -> Tensor:
-        """Return the number of equal elements (*, n) of x (*, *shape) and others (n, *shape), as integers."""
-        self._own(x)
-        self._check_others(others)
-        dimensions = self._dimensions(others)
-        check_tensor(
-            "x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms, or sums with sums"
-        )
-        one, other = x.flatten(-dimensions), others.flatten(1)
-        parts = one.reshape(-1, other.shape[1]).split(max(1, 2**24 // max(1, other.numel())))
-        return torch.cat([(part.unsqueeze(1) == other).sum(-1) for part in parts]).view(*one.shape[:-1], -1)
-
-    def randsel(self, x: Tensor, other: Tensor, p: float = 0.5, generator: torch.Generator | None = None) -> Tensor:
-        """Return a random mixture: each element (or block) from x with probability p, else from other.
-
-        Args:
-            x, other: Vectors of one dtype; their shapes broadcast.
-            p: Probability of choosing x.
-            generator: Required.
-        """
-        generator = _checked(generator)
-        if not 0 <= p <= 1:
-            raise BadValue(f"p must be a probability between 0 and 1, got {p!r}. It is the probability of choosing x.")
-        self._own(x, other)
-        if x.dtype != other.dtype:
-            raise BadValue(f"x and other must have the same dtype, got {x.dtype} and {other.dtype}")
-        x, other = torch.broadcast_tensors(x, other)
-        dim = -self._dimensions(x)
-        size = x.shape[: x.dim() + dim + 1]  # of (n, m, m) blocks whole ones are chosen
-        flags = torch.rand(size, generator=generator, device=generator.device) < p
-        return chosen(flags.view(*size, *(1,) * (-dim - 1)).to(x.device), x, other)
-
-    def multirandsel(
-        self, vectors: Tensor, p: Sequence[float] | None = None, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """Return a random mixture: each element (or block) from one of n vectors.
-
-        Args:
-            vectors: (*, n, *shape).
-            p: n probabilities that sum to 1; uniform if None.
-            generator: Required.
-        """
-        self._own(vectors)
-        dim = -1 - self._dimensions(vectors)
-        self._check_set(vectors, dim)
-        count = vectors.shape[dim]
-        shares = torch.full((count,), 1 / count) if p is None else torch.tensor(p, dtype=torch.float64)
-        if (
-            shares.shape != (count,)
-            or not bool((shares >= 0).all())
-            or not math.isclose(float(shares.sum()), 1, abs_tol=1e-6)
-        ):
-            raise BadValue(f"p must be {count} probabilities that sum to 1, one for each vector, got {p!r}")
-        generator = _checked(generator)
-        size = (*vectors.shape[:dim], vectors.shape[dim + 1])  # of (n, m, m) blocks whole ones are chosen
-        drawn = torch.multinomial(shares.to(generator.device), math.prod(size), replacement=True, generator=generator)
-        which = drawn.view(*size, *(1,) * (-dim - 2)).unsqueeze(dim).to(vectors.device)
-        return vectors.gather(dim, which.expand(*vectors.shape[:dim], 1, *vectors.shape[dim + 1 :])).squeeze(dim)
-
-    def _dimensions(self, x: Tensor) -> int:
-        return len(self.facts.filler_shape if _is_discrete(x) else self.facts.memory_shape)
-
-    def _check_others(self, others: Tensor) -> None:
-        self._own(others)
-        if others.dim() - len(self.facts.filler_shape if _is_discrete(others) else self.facts.memory_shape) != 1:
-            wanted = ", ".join(map(str, self.facts.filler_shape))
-            raise BadValue(
-                f"others must have shape (n, {wanted}), got {tuple(others.shape)}. "
-                "Use unsqueeze(0) for a single vector, flatten for a batch of sets."
-            )
-
-    def _operator(self, roles: Tensor) -> Tensor:
-        """What acts, of role atoms."""
-        return self.row.operator(self.space, roles) if self.row.operator else roles
-
-    def _picture(self, atoms: Tensor) -> Tensor:
-        """Atoms in the linear space where they are summed."""
-        return self.row.picture(self.space, atoms) if self.row.picture else atoms
-
-    def _as_picture(self, x: Tensor) -> Tensor:
-        return self._picture(x) if _is_discrete(x) else x
-
-    def _aim(self, candidates: Tensor) -> Tensor:
-        """What candidates are compared as."""
-        return self.row.aim(self.space, candidates) if self.row.aim else self._picture(candidates)
-
-    def _compared(self, queries: Tensor, pictures: Tensor) -> Tensor:
-        """Similarities of (*, n, ...) queries and (*, m, ...) pictures: (*, n, m)."""
-        one, other = (as_reals(x, len(self.facts.memory_shape)) for x in (queries, pictures))
-        products = one @ other.mT
-        if self.row.overlap:
-            return products / other.sum(-1).clamp_min(1).unsqueeze(-2)
-        tiny = torch.finfo(products.dtype).tiny
-        products = products / torch.linalg.vector_norm(one, dim=-1, keepdim=True).clamp_min(tiny)
-        if self.row.aim:  # what indices are worth to a candidate, averaged over its coordinates
-            return products / math.sqrt(self.space.d)
-        return products / torch.linalg.vector_norm(other, dim=-1).clamp_min(tiny).unsqueeze(-2)
-
-
-def _is_discrete(x: Tensor) -> bool:
-    return not (x.is_floating_point() or x.is_complex())
-
-
-def _checked(generator: torch.Generator | None) -> torch.Generator:
-    if not isinstance(generator, torch.Generator):
-        raise BadType(f"generator must be a torch.Generator, got {generator!r}. Pass torch.Generator().manual_seed(0).")
-    return generator
-
-
+@lacks(
+    inverse="a role adds a mode, and no role removes one. Use unbind(x, role)",
+    identity="every role adds a mode. Roles of unit norm preserve norms",
+    cross_product="binding is bilinear. Use bind(bundle(x), bundle(others))",
+    **OF_ATOMS,
+)
 class TensorVerbs:
     """Binding by outer products, unbinding by contraction."""
 
@@ -527,19 +189,6 @@ class TensorVerbs:
         self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
 
-    inverse = absent("inverse", "a role adds a mode, and no role removes one. Use unbind(x, role)")
-    identity = absent("identity", "every role adds a mode. Roles of unit norm preserve norms")
-    cross_product = absent("cross_product", "binding is bilinear. Use bind(bundle(x), bundle(others))")
-    hamming_similarity = absent("hamming_similarity", REAL)
-    hard_quantize = absent(
-        "hard_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
-    )
-    soft_quantize = absent(
-        "soft_quantize", "its vectors are not signs. To quantize a memory, use Memory.quantize(bits=...)"
-    )
-    randsel = absent("randsel", MIXED)
-    multirandsel = absent("multirandsel", MIXED)
-
     def permute(self, x: Tensor, shifts: int = 1) -> Tensor:
         """Return x with the last mode rolled by `shifts`; `permute(x, -shifts)` is the inverse."""
         self._check_modes(x, 1)
@@ -569,6 +218,14 @@ class TensorVerbs:
         return scaled(x.flatten(-len(one))) @ scaled(others.flatten(1)).mT
 
 
+@lacks(
+    permute="the order of roles counts in every path. Put the position into the path: (position, role)",
+    inverse="contexts are not vectors. Use unbind(memory, contexts)",
+    identity="every context keeps only a part of the space",
+    multibind="contexts are not vectors. Use a path of several roles, which is one context: (role, role, ...)",
+    cross_product="contexts are not vectors. Write every pair with trace(contexts, fillers)",
+    **OF_ATOMS,
+)
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ContextVerbs(Scheme[C]):
     """Binding operations of schemes whose roles are contexts; a bound filler has the shape of a memory."""
@@ -595,8 +252,10 @@ class ContextVerbs(Scheme[C]):
 
     def bundle(self, memories: Tensor) -> Tensor:
         """Return the sum over n of memories or bound fillers (*, n, *memory_shape)."""
-        dim = self._set_dim(memories)
-        return memories.sum(dim)
+        if not check_memory(self.facts, memories):
+            wanted = ", ".join(map(str, self.facts.memory_shape))
+            raise BadValue(f"memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
+        return memories.sum(-1 - len(self.facts.memory_shape))
 
     def multibundle(self, memories: Tensor) -> Tensor:
         """Alias of `bundle`, the name in torchhd."""
@@ -604,7 +263,7 @@ class ContextVerbs(Scheme[C]):
 
     def negative(self, memory: Tensor) -> Tensor:
         """Return the additive inverse of a memory."""
-        self._check_memories(memory)
+        check_memory(self.facts, memory)
         return -memory
 
     def empty(self) -> Tensor:
@@ -613,15 +272,14 @@ class ContextVerbs(Scheme[C]):
 
     def normalize(self, memory: Tensor) -> Tensor:
         """Return memories scaled to norm 1, the norm of one bound filler; a zero memory stays zero."""
-        self._check_memories(memory)
+        check_memory(self.facts, memory)
         return normalize(memory.flatten(-len(self.facts.memory_shape)), dim=-1).view(memory.shape)
 
     def dot_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
         """Return the inner products (*, n) of memories (*, *memory_shape) and others (n, *memory_shape)."""
-        self._check_memories(memory)
+        check_memory(self.facts, memory)
         self._check_others(others)
-        size = len(self.facts.memory_shape)
-        return memory.flatten(-size) @ others.flatten(1).mT
+        return memory.flatten(-len(self.facts.memory_shape)) @ others.flatten(1).mT
 
     def cosine_similarity(self, memory: Tensor, others: Tensor) -> Tensor:
         """Return the cosines (*, n) of memories (*, *memory_shape) and others (n, *memory_shape)."""
@@ -634,44 +292,6 @@ class ContextVerbs(Scheme[C]):
         """Alias of `cosine_similarity`."""
         return self.cosine_similarity(memory, others)
 
-    def _check_memories(self, memories: Tensor) -> None:
-        shape = self.facts.memory_shape
-        if not isinstance(memories, Tensor):
-            raise BadType(
-                f"A memory of {self.name} must be a tensor, got {type(memories).__name__}. Create one with trace(...)."
-            )
-        if memories.shape[-len(shape) :] != shape:
-            wanted = ", ".join(map(str, shape))
-            raise BadValue(
-                f"Memories of {self.name} must have shape (*, {wanted}), got {tuple(memories.shape)}. Create them with "
-                "trace(...) or bind(...)."
-            )
-
     def _check_others(self, others: Tensor) -> None:
-        self._check_memories(others)
-        if others.dim() != 1 + len(self.facts.memory_shape):
-            wanted = ", ".join(map(str, self.facts.memory_shape))
-            raise BadValue(
-                f"others must have shape (n, {wanted}), got {tuple(others.shape)}. Use unsqueeze(0) for one memory."
-            )
-
-    def _set_dim(self, memories: Tensor) -> int:
-        self._check_memories(memories)
-        shape = self.facts.memory_shape
-        if memories.dim() <= len(shape):
-            wanted = ", ".join(map(str, shape))
-            raise BadValue(f"memories must have shape (*, n, {wanted}), got {tuple(memories.shape)}")
-        return -1 - len(shape)
-
-    permute = absent(
-        "permute", "the order of roles counts in every path. Put the position into the path: (position, role)"
-    )
-    inverse = absent("inverse", f"{PATHS}. Use unbind(memory, contexts)")
-    identity = absent("identity", "every context keeps only a part of the space")
-    multibind = absent("multibind", f"{PATHS}. Use a path of several roles, which is one context: (role, role, ...)")
-    cross_product = absent("cross_product", f"{PATHS}. Write every pair with trace(contexts, fillers)")
-    hamming_similarity = absent("hamming_similarity", REAL)
-    randsel = absent("randsel", MIXED)
-    multirandsel = absent("multirandsel", MIXED)
-    hard_quantize = absent("hard_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")
-    soft_quantize = absent("soft_quantize", "memories are quantized as a whole. Use Memory.quantize(bits=...)")
+        shape = (-1, *self.facts.memory_shape)
+        check_tensor("others", others, shape, "use unsqueeze(0) for one memory", self.facts.memory_dtype)

@@ -189,14 +189,10 @@ class Journal:
 
 def parse(data: bytes) -> Journal:
     """Return the journal of these bytes; `NotWhole` if they are none, or damaged."""
-    if data[: len(MAGIC)] != MAGIC:
-        raise NotWhole("not a journal of Carving, or its header is corrupt")
-    if len(data) < HEAD.size:
-        raise NotWhole(f"the header has {len(data)} of {HEAD.size} bytes")
     head = data[: HEAD.size]
-    _, version, _, _, digest = HEAD.unpack(head)
-    if digest != _digest(head[:-DIGEST]):
-        raise NotWhole("the header is corrupt")
+    if head[: len(MAGIC)] != MAGIC or len(head) < HEAD.size or head[-DIGEST:] != _digest(head[:-DIGEST]):
+        raise NotWhole("not a journal of Carving, or its header is corrupt")
+    version = HEAD.unpack(head)[1]
     if version != VERSION:
         raise OtherVersion(f"has format version {version}, and this version of Carving reads {VERSION}")
     return parse_more(Journal(head), data[HEAD.size :])
@@ -207,9 +203,9 @@ def parse_more(seen: Journal, data: bytes) -> Journal:
     if not data:  # most often
         return replace(seen, records=(), size=seen.end)
     records, at, view = list[Record](), 0, memoryview(data)
-    while (found := _record(view, at, seen)) is not None and found[0] == seen.count + len(records):
-        records.append(found[1])
-        at += FRAME + len(found[1].body)
+    while (record := _record(view, at, seen, seen.count + len(records))) is not None:
+        records.append(record)
+        at += FRAME + len(record.body)
     count = seen.count + len(records)
     if at < len(data) and _is_followed(data, at, seen, count):
         raise NotWhole(f"record {count} is corrupt or missing, and others follow")
@@ -217,7 +213,7 @@ def parse_more(seen: Journal, data: bytes) -> Journal:
         seen,
         records=tuple(records),
         count=count,
-        pairs=seen.pairs + sum(record.pairs for record in records),
+        pairs=seen.pairs + sum(each.pairs for each in records),
         end=seen.end + at,
         size=seen.end + len(data),
         last=data[at - DIGEST : at] if at else seen.last,
@@ -226,7 +222,7 @@ def parse_more(seen: Journal, data: bytes) -> Journal:
 
 
 def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:
-    """The frame of a record that begins here: sequence, a record without pairs, their bytes."""
+    """Return the sequence of a record whose frame begins here, the record without its entries, and their bytes."""
     start = at + RECORD.size
     if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
         return None
@@ -234,16 +230,14 @@ def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, in
     return sequence, Record(b"", pairs, identity), size
 
 
-def _record(view: memoryview, at: int, journal: Journal) -> tuple[int, Record] | None:
-    """The record that begins here, with its sequence; None if there is no whole one."""
-    found = _frame(view, at, journal)
-    if found is None:
-        return None
-    sequence, record, size = found
+def _record(view: memoryview, at: int, journal: Journal, expected: int) -> Record | None:
+    """Return the record of this sequence that begins here; None if there is no whole one."""
+    sequence, record, size = _frame(view, at, journal) or (-1, None, 0)
     start, end = at + RECORD.size + DIGEST, at + FRAME + size
-    if len(view) < end or view[end - DIGEST : end] != _digest(view[at : end - DIGEST], journal.head):
+    if record is None or sequence != expected or len(view) < end:
         return None
-    return sequence, record._replace(body=bytes(view[start : end - DIGEST]))
+    is_whole = view[end - DIGEST : end] == _digest(view[at : end - DIGEST], journal.head)
+    return record._replace(body=bytes(view[start : end - DIGEST])) if is_whole else None
 
 
 def _is_followed(data: bytes, at: int, journal: Journal, expected: int) -> bool:
@@ -310,12 +304,6 @@ def read_new(file: FileIO, seen: Journal) -> Journal:
         return parse_more(seen, file.readall())
     except NotWhole:  # whoever reads all of it will say what is the matter
         raise Changed from None
-
-
-def names_base(path: Place, base: str) -> bool:
-    """Whether a journal is there that names this base, by its head alone."""
-    head = _read_head(path)
-    return len(head) == HEAD.size and Journal(head).base == base
 
 
 def remains(path: Place, seen: Journal) -> bool:
@@ -509,7 +497,8 @@ def remove_journal(path: Place, base: str, flushed: bool) -> None:
     If the base's name is not known to be on disk, the old one may come back, and needs its journal. But if the new one
     is the same to the bit, what the journal says would still hold, and it must go.
     """
-    same = names_base(path, base)
+    head = _read_head(path)
+    same = len(head) == HEAD.size and Journal(head).base == base
     if not flushed and not same:
         return
     try:

@@ -149,18 +149,14 @@ class JournaledFile:
             written = journal.read(self.path)
             written = written if written is not None and written.base == seen.base else None
         header, size = read_header(self.path)
-        if header == seen.header:
-            found = replace(seen, journal=written)
-        elif parse_metadata(header, size).get("checksum") == seen.base:
-            found = replace(seen, journal=written, header=header, size=size)
-        else:
+        if header != seen.header and parse_metadata(header, size).get("checksum") != seen.base:
             return None
         # It may have been removed meanwhile, before a base of the same content came back.
         if file is not None:
             is_there = os.path.samestat(os.stat(journal.journal_path(self.path)), os.fstat(file.fileno()))
         else:
             is_there = written is None or journal.remains(self.path, written)
-        return found if is_there else None
+        return Version(seen.base, written, header, size) if is_there else None
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -185,21 +185,21 @@ def _wait(attempt: Callable[[], bool], file: Place, limit: float) -> None:
 
 
 def _lock_folder() -> FilePath:
-    """The user's own folder of locks: that of another user would let them stop us, or lead us elsewhere."""
+    """Return the user's own folder of locks: that of another user would let them stop us, or lead us elsewhere."""
     if named := os.environ.get("CARVING_LOCKS"):
-        return _checked_folder(FilePath(named))
+        return _checked_folder(named)
     with contextlib.suppress(OSError, KeyError):  # no home folder, or none to write and lock in
         if pwd is not None:  # not XDG_RUNTIME_DIR: jobs of cron have none, and must exclude those of a session
-            cache = FilePath(pwd.getpwuid(os.getuid()).pw_dir, ".cache", "carving")
-            cache.mkdir(parents=True, exist_ok=True)
+            cache = os.path.join(pwd.getpwuid(os.getuid()).pw_dir, ".cache", "carving")
+            os.makedirs(cache, exist_ok=True)
             return _checked_folder(cache)
-    return _checked_folder(FilePath("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir()))
+    return _checked_folder("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir())
 
 
-def _checked_folder(place: FilePath) -> FilePath:
-    """The folder of locks below this one, made where it is missing; one that others can use is refused."""
+def _checked_folder(place: str) -> FilePath:
+    """Return the folder of locks below this one, made where it is missing; one that others can use is refused."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = place / f"carving-{user}"
+    folder = FilePath(place, f"carving-{user}")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:

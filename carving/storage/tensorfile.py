@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from carving.errors import BadValue, UserError
+from carving.errors import BadValue, UnknownScheme, UserError
 from carving.storage.atomic import write_atomically
 from carving.storage.locks import Place, check_target, locked, reworded, shown
 from carving.tensors import lasting
@@ -76,6 +76,8 @@ def refusing_damage(path: Place, error: type[BadFile] = BadFile, way_out: str = 
         yield
     except BadFile:
         raise
+    except UnknownScheme as problem:
+        raise UnknownScheme(f"{shown(path)} has a scheme that is not registered. {shown(problem)}") from None
     except (NotWhole, UserError) as problem:
         raise error(f"{shown(path)} is corrupt ({shown(problem)}). {way_out}") from None
 
@@ -134,7 +136,7 @@ def read_tensors(
         mapped: The tensors to map into memory instead of loading them; what is written to them stays in this process.
     """
     way_out = sentence(way_out)
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
             raw = _read_header(file, size)
@@ -165,8 +167,7 @@ def read_tensors(
     return metadata, tensors
 
 
-@contextlib.contextmanager
-def _opened(path: Place) -> Iterator[FileIO]:
+def _open(path: Place) -> FileIO:
     """Open a file for reading; a pipe or a device is refused, not waited for."""
     try:
         there = os.stat(path)
@@ -174,8 +175,7 @@ def _opened(path: Place) -> Iterator[FileIO]:
         raise FileNotFoundError(f"{shown(path)} does not exist") from None
     if not stat.S_ISREG(there.st_mode):
         raise FileNotFoundError(f"{shown(path)} is not a file")
-    with open(path, "rb", buffering=0) as file:
-        yield file
+    return open(path, "rb", buffering=0)
 
 
 def _read_header(file: FileIO, size: int) -> bytes:
@@ -246,7 +246,7 @@ def _fill(file: FileIO, data: bytearray | memoryview, what: str) -> bytearray | 
 
 def read_header(path: Place) -> tuple[bytes, int]:
     """Return the bytes of a file's header and the size of the file; `NotWhole` if it has none."""
-    with _opened(path) as file:
+    with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
         return _read_header(file, size), size
 
@@ -327,9 +327,8 @@ def guarded(path: Place, kind: str, force: bool = False) -> Iterator[None]:
 
 def write_tensors(path: Place, kind: str, tensors: Tensors, metadata: Metadata, force: bool = False) -> None:
     """Write a file of tensors of this kind, with a checksum, atomically; raises as `check_replaceable` does."""
-    signed = metadata | {"checksum": checksum(tensors, metadata)}
     with guarded(path, kind, force):
-        replace_tensors(path, tensors, signed)
+        replace_tensors(path, tensors, metadata | {"checksum": checksum(tensors, metadata)})
 
 
 def replace_tensors(path: Place, tensors: Tensors, metadata: Metadata) -> bool:

@@ -23,10 +23,10 @@ from carving.structures.vectors import check_vectors, set_dim
 from carving.validate import check_choice, check_integer, check_positive
 
 MIN_COSINE = 0.5  # of factors that bind to the vector: unrelated vectors have none, one of a bundle of three 0.58
-CHANCE_COUNT = 5  # vectors of a codebook that pass the sparse threshold by chance
-NOISE = 0.7  # added to similarities, in deviations of unrelated vectors: what goes around in circles is thrown off
-FAINT = 0.01  # noise of weights, in deviations: all there is where none passes the threshold
-SURE = 0.9  # a likelihood that takes everything
+CHANCE_VECTORS = 5  # vectors of a codebook that pass the sparse threshold by chance
+SPARSE_NOISE = 0.7  # added to similarities, in deviations of unrelated vectors: it ends cycles
+WEIGHT_NOISE = 0.01  # noise of weights, in deviations: all there is where none passes the threshold
+SURE_LIKELIHOOD = 0.9  # a likelihood that takes everything
 
 Weigh = Callable[[Tensor], Tensor]
 
@@ -90,15 +90,16 @@ def factorize(
     if sharpness is not None:
         check_positive("sharpness", sharpness, "With None it is derived from the sizes.")
     segmented = vsa.row.segmented
-    named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(WEIGHTS))
+    named = check_choice("activation", activation or ("sparse" if segmented else "linear"), tuple(ACTIVATIONS))
     if named == "sparse" and not isinstance(generator, torch.Generator):
         raise BadType(
             f"generator must be a torch.Generator with activation='sparse', got {generator!r}. "
             "Pass torch.Generator().manual_seed(0)."
         )
     if not segmented:
-        weigh = [WEIGHTS[named](vsa, book, sharpness, generator) for book in codebooks]
-        return _search(vsa, bound, codebooks, BundleEstimates(vsa, codebooks, weigh), rounds, named in SIGNED)
+        weigh = [ACTIVATIONS[named](vsa, book, sharpness, generator) for book in codebooks]
+        estimator = BundleEstimates(vsa, codebooks, weigh)
+        return _search(vsa, bound, codebooks, estimator, rounds, named in SIGNED_ACTIVATIONS)
     if named != "sparse":
         raise BadValue(f"activation must be 'sparse' for {vsa.name}, got {activation!r}. Leave it out.")
     assert generator is not None
@@ -220,7 +221,7 @@ class SegmentEstimates:
         least = 0.99 / math.prod(width for other, width in enumerate(self.widths) if other != place)
         weights = torch.where(alike >= least, alike, 0.0)
         best = weights.max(1, keepdim=True)
-        weights = torch.where((best.values < SURE) | (alike == best.values), weights, 0.0)
+        weights = torch.where((best.values < SURE_LIKELIHOOD) | (alike == best.values), weights, 0.0)
         lost = best.values.squeeze(1) == 0
         weights[lost] = self._drawn(int(lost.sum()), place)
         return self._summed(weights, place)
@@ -261,17 +262,17 @@ def attention(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.
 
 def sparse(vsa: VSA, book: Tensor, sharpness: float | None, generator: torch.Generator | None) -> Weigh:
     """What is above a threshold in deviations of unrelated vectors, by default one that a few pass by chance."""
-    share = torch.tensor(max(0.5, 1 - CHANCE_COUNT / len(book)), dtype=torch.float64)
-    least = float(torch.special.ndtri(share)) * math.hypot(1, NOISE) if sharpness is None else float(sharpness)
+    share = torch.tensor(max(0.5, 1 - CHANCE_VECTORS / len(book)), dtype=torch.float64)
+    least = float(torch.special.ndtri(share)) * math.hypot(1, SPARSE_NOISE) if sharpness is None else float(sharpness)
     deviation = vsa.facts.memory_scalars**-0.5
 
     def weigh(alike: Tensor) -> Tensor:
         noise = torch.randn(2, *alike.shape, generator=generator, dtype=alike.dtype).to(alike.device) * deviation
-        noisy = alike + NOISE * noise[0]
-        return torch.where(noisy >= least * deviation, noisy, 0.0) + FAINT * noise[1]
+        noisy = alike + SPARSE_NOISE * noise[0]
+        return torch.where(noisy >= least * deviation, noisy, 0.0) + WEIGHT_NOISE * noise[1]
 
     return weigh
 
 
-WEIGHTS = {"linear": linear, "least squares": least_squares, "attention": attention, "sparse": sparse}
-SIGNED = ("linear", "least squares")  # in which two factors may both be found as their opposites
+ACTIVATIONS = {"linear": linear, "least squares": least_squares, "attention": attention, "sparse": sparse}
+SIGNED_ACTIVATIONS = ("linear", "least squares")  # in which two factors may both be found as their opposites

@@ -17,15 +17,19 @@ from carving.schemes.vsa import VSA
 from carving.tiling import rows_within, slices
 from carving.validate import check_integer, check_number
 
-CACHED = 2**19  # bytes of n-grams that are made and summed at a time, so that caches hold them
-APART = (algebra.multiply, algebra.segments_rolled, algebra.matrix_left)  # by which every coordinate is bound by itself
-INTO: dict[object, Callable[..., Tensor]] = {algebra.multiply: torch.mul, algebra.exclusive_or: torch.logical_xor}
+CACHED_BYTES = 2**19  # bytes of n-grams that are made and summed at a time, so that caches hold them
+# By which every coordinate is bound by itself.
+BOUND_BY_COORDINATE = (algebra.multiply, algebra.segments_rolled, algebra.matrix_left)
+IN_PLACE_BINDING: dict[object, Callable[..., Tensor]] = {
+    algebra.multiply: torch.mul,
+    algebra.exclusive_or: torch.logical_xor,
+}
 
 
 def binding_into(vsa: VSA, vectors: Tensor) -> Callable[..., Tensor] | None:
     """Return a function `(x, role, out=buffer)` that binds into a buffer, None if there is none for these vectors."""
     plain = vectors.dtype == vsa.row.dtype if vsa.row.dtype else vsa.row.operator is None
-    return INTO.get(vsa.row.bind_atoms or vsa.row.bind) if plain and not vectors.requires_grad else None
+    return IN_PLACE_BINDING.get(vsa.row.bind_atoms or vsa.row.bind) if plain and not vectors.requires_grad else None
 
 
 def check_vectors(scheme: Scheme) -> VSA:
@@ -89,7 +93,7 @@ def _permuted(vsa: VSA, vectors: Tensor, dim: int) -> Iterator[Tensor]:
     """The same, some rows at a time, coordinates in the order in which they are rolled."""
     count, size = vectors.shape[dim], vectors.shape[dim + 1]
     each = max(1, vectors.numel() // count) * vectors.element_size()
-    room, done = rows_within(2 * CACHED, each), 0
+    room, done = rows_within(2 * CACHED_BYTES, each), 0
     while done < count:
         # Of two copies side by side, every row begins one further than the row before: no index is made.
         start = (done + 1 - count) % size
@@ -171,7 +175,7 @@ def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generat
 
 def _apart(vsa: VSA, vectors: Tensor, n: int, dim: int) -> bool:
     """Whether every coordinate is bound by itself, and there are enough of them."""
-    return vsa.row.order is None and vsa.row.bind in APART and vectors.shape[dim + 1] >= 2 * n
+    return vsa.row.order is None and vsa.row.bind in BOUND_BY_COORDINATE and vectors.shape[dim + 1] >= 2 * n
 
 
 def _whole(vsa: VSA, vectors: Tensor, n: int, dim: int) -> Tensor:
@@ -203,7 +207,7 @@ def _windows(vsa: VSA, following: Callable[[int, slice], Tensor], n: int, vector
     """The sum of n-grams, some rows at a time, so that caches hold them."""
     count = vectors.shape[dim] - n + 1
     each = max(1, vectors.numel() // vectors.shape[dim]) * vectors.element_size()
-    parts, into = list(slices(count, rows_within(CACHED, each))), binding_into(vsa, vectors)
+    parts, into = list(slices(count, rows_within(CACHED_BYTES, each))), binding_into(vsa, vectors)
     room = torch.empty_like(following(0, parts[0])) if into is not None else None
 
     def bound(rows: slice) -> Tensor:
