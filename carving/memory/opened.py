@@ -23,7 +23,7 @@ from carving.memory.update import NOTHING, Change, check_weights, checked, level
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed
-from carving.storage.journal import Entry, Record
+from carving.storage.journal import Entry, JournalRecord
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.locks import Place, shown
 from carving.storage.tensorfile import check_replaceable
@@ -41,10 +41,10 @@ class Snapshot(NamedTuple):
     """What is known of a file at one moment: replaced whole, as states are."""
 
     reader: Reader  # its tensor lacks
-    pending: tuple[Record, ...]  # these changes, which are counted and on disk
+    pending: tuple[JournalRecord, ...]  # these changes, which are counted and on disk
     version: Version  # of the file
 
-    def counting(self, reader: Reader, records: Iterable[Record], version: Version) -> "Snapshot":
+    def counting(self, reader: Reader, records: Iterable[JournalRecord], version: Version) -> "Snapshot":
         """Return the snapshot with more changes, which the reader counts, but its tensor does not have."""
         return Snapshot(reader, (*self.pending, *records), version)
 
@@ -152,7 +152,7 @@ class Opened(Memory):
             return self._store_whole(chain(first, pairs), weight, on_progress)
         batch = Batch(first)
         check_paths(self.scheme, batch.paths)
-        record = Record.of(entries_of(batch, weight))
+        record = JournalRecord.of(entries_of(batch, weight))
         if len(record.body) > self._now.version.max_bytes:
             return self._store_whole(iter(first), weight, on_progress)
         while True:
@@ -195,7 +195,7 @@ class Opened(Memory):
                 result = fill(change)
                 if not change.pairs:
                     return result
-                after, record = checked(change), Record.of(change.entries or ())
+                after, record = checked(change), JournalRecord.of(change.entries or ())
                 self._monitor.reset()
                 if max(change.sizes) > LARGE_WEIGHT or self._is_long(record):
                     self._write_base(after)
@@ -218,7 +218,7 @@ class Opened(Memory):
                 self._write_base(self._reader)
         return changes
 
-    def _is_long(self, more: Record | None = None) -> bool:
+    def _is_long(self, more: JournalRecord | None = None) -> bool:
         """Whether the journal, with another record, is long enough for a new base."""
         return self._now.version.is_long(self.scheme.facts.memory_scalars, more)
 
@@ -240,7 +240,7 @@ class Opened(Memory):
         else:
             self._now = now._replace(version=version)
 
-    def _wrote(self, reader: Reader, record: Record, at_once: bool) -> bool:
+    def _wrote(self, reader: Reader, record: JournalRecord, at_once: bool) -> bool:
         """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
         now = self._now
         version = self._file.append(now.version, record)

@@ -146,7 +146,7 @@ class OSCFamily(MemoryFamily):
 
     def parameters(self, d: int, k1: int, spec: Specification) -> dict[str, Any]:
         """Return the arguments of `carving.make`, without those that are 0 or False by default."""
-        every = {"d": d, "p": self.p, "compact": self.compact, "basis": self.basis, "k1": k1}
+        every: dict[str, Any] = {"d": d, "p": self.p, "compact": self.compact, "basis": self.basis, "k1": k1}
         every |= {"spread": float(spec.spread), "dictionary": spec.dictionary}
         return {name: value for name, value in every.items() if value}
 
