@@ -215,7 +215,7 @@ def test_a_plan_can_be_shown_and_compared():
         (dict(scheme="HRR"), "scheme must be one of"),
         (dict(p=5), "p must be one of"),
         (dict(scheme="TPR", p=2), "p=2 does not apply to TPR"),
-        (dict(widest=0), "widest must be above 0"),
+        (dict(widest=0), "widest must be a positive number"),
         (dict(slack=-0.1), "slack must be a number from 0 to 10"),
         (dict(basis="normal"), "basis must be one of"),
         (dict(scheme="TPR", basis="blocks"), "basis='blocks' does not apply to TPR"),

@@ -64,6 +64,7 @@ class MemoryFamily:
     """
 
     scheme: str
+    order: int = 1  # of the memory tensor; of OSC p
     p: int | None = None  # of OSC
     compact: bool = False
     basis: Basis | None = None
@@ -81,7 +82,7 @@ class MemoryFamily:
 
     def cells(self, d: int) -> int:
         """Return the numbers of the memory tensor."""
-        raise NotImplementedError
+        return d ** (self.p or self.order)
 
     def interference(self, d: int, k1: int) -> tuple[float, float]:
         """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""
@@ -150,16 +151,12 @@ class OSCFamily(MemoryFamily):
         every |= {"spread": float(spec.spread), "dictionary": spec.dictionary}
         return {name: value for name, value in every.items() if value}
 
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d**self.p
-
     def interference(self, d: int, k1: int) -> tuple[float, float]:
         """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""
         if self.compact:
             return super().interference(d, k1)
-        pair = (1 + excess(d, self.p, k1, self.basis)) / d**self.p
-        return pair, max(0.0, echo(d, self.p, k1, self.basis) / d**self.p - pair)
+        pair = (1 + excess(d, self.p, k1, self.basis)) / self.cells(d)
+        return pair, max(0.0, echo(d, self.p, k1, self.basis) / self.cells(d) - pair)
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
         """Return the cost of a single query, in contexts that keep at most half of the space.
@@ -189,10 +186,6 @@ class HLBFamily(MemoryFamily):
 
     scheme = "HLB"
 
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d
-
     def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
         """Return the predicted accuracy of single queries, for one filler in a context by a formula."""
         if stored.shared > 1:
@@ -207,16 +200,12 @@ class HLBFamily(MemoryFamily):
 class TPRFamily(MemoryFamily):
     """TPR with one role vector for the whole path; its joint decoding is not predicted."""
 
-    scheme = "TPR"
+    scheme, order = "TPR", 2
     has_signs = decodes_jointly = False
 
     def parameters(self, d: int, k1: int, spec: Specification) -> dict[str, Any]:
         """Return the arguments of `carving.make`: one role vector for the whole path."""
         return {"d": d, "whole_path": True}
-
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d * d
 
     def interference(self, d: int, k1: int) -> tuple[float, float]:
         """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""

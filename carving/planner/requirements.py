@@ -10,7 +10,7 @@ import torch
 from carving.errors import BadType, BadValue
 from carving.quantization import check_bits, distortion
 from carving.schemes.moments import Basis
-from carving.validate import check_choice, check_integer, check_number, nearest
+from carving.validate import check_choice, check_integer, check_number, check_positive, nearest
 
 Shared = int | Mapping[int, int]  # the number of fillers in every context, or {fillers: number of contexts}
 
@@ -93,10 +93,8 @@ class Specification:
             check_bits(self.bits)
         check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values")
         check_accuracy(self.accuracy)
-        if self.widest is not None and not check_number("widest", self.widest) > 0:
-            raise BadValue(
-                f"widest must be above 0, got {self.widest}. It bounds k1 <= widest * sqrt(d); a typical value is 2."
-            )
+        if self.widest is not None:
+            check_positive("widest", self.widest, "It bounds k1 <= widest * sqrt(d); a typical value is 2.")
         _check_range("slack", self.slack, 10, "0.1 allows a tenth more numbers.")
         _check_range("spread", self.spread, 4, "With 0 all contexts have the same amplitude.")
         if self.spread and not self.joint:
