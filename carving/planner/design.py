@@ -65,7 +65,7 @@ class Design:
         steps = (round(math.sqrt(d) * 2 ** (i / 2)) for i in range(2 * d.bit_length()))
         return tuple(sorted({min(max(2, k1), end) for k1 in steps}))
 
-    # MemorySize and cost
+    # Size and cost
 
     def numbers(self, d: int, k1: int) -> int:
         """Return the size: the cells and, if it counts, the codebook."""
