@@ -18,17 +18,6 @@ T = TypeVar("T")
 HEAVIEST = 2.0**53  # a weight: beyond it a sum does not tell one more or less
 
 
-def sentence(hint: str) -> str:
-    """Return a hint as a sentence: with a capital letter, unless it begins with code, and a full stop."""
-    first, *_ = hint.split(maxsplit=1)
-    start = hint[0].upper() + hint[1:] if first.isalpha() else hint
-    return start if start.endswith((".", "?", "!")) else f"{start}."
-
-
-def _hint(way_out: str) -> str:
-    return f". {sentence(way_out)}" if way_out else ""
-
-
 def listed(given: Iterable[T], what: str) -> list[T]:
     """Return the items as a list; refuse a single string, a set (it has no order) and an empty iterable."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -42,13 +31,13 @@ def listed(given: Iterable[T], what: str) -> list[T]:
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None, way_out: str = "") -> int:
-    """Return the value as an int; refuse other types, and integers outside low..high."""
+    """Return the value as an int; refuse other types, and integers outside low..high; `way_out` ends the message."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{_hint(way_out)}")
+        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}. {way_out}".rstrip())
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise BadValue(f"{name} must be {span}, got {number}{_hint(way_out)}")
+        raise BadValue(f"{name} must be {span}, got {number}. {way_out}".rstrip())
     return number
 
 
@@ -125,14 +114,12 @@ def check_device(device: torch.device | str) -> torch.device:
 def check_tensor(
     name: str, tensor: object, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
 ) -> None:
-    """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
+    """Refuse a tensor of another shape (-1 admits any length but zero) or dtype; `way_out` ends the message."""
     if not isinstance(tensor, Tensor):
-        raise BadType(
-            f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
-        )
+        raise BadType(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {way_out}")
     got = tensor.shape
     if got != shape and not fits(got, shape):
-        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
+        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {way_out}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
             f"{name} must have dtype {dtype}, got {tensor.dtype}. "

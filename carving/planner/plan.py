@@ -285,7 +285,7 @@ def plans_within(
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
-    hint = "it is the size of the memory, including the codebook if that counts"
+    hint = "It is the size of the memory, including the codebook if that counts."
     check_integer("numbers", numbers, 1, MAX_NUMBERS, hint)
     spec = _specify_one_context(vocabulary, accuracy, shared, requirements)
     full = [(design, *fullest_size(design, numbers)) for design in (Design(spec, each) for each in families_for(spec))]
@@ -372,7 +372,7 @@ def _given_memory(spec: Specification, d: int, k1: int | None) -> tuple[Design, 
             raise BadValue(f"k1={k1} does not apply to {design.family.scheme}. Omit it.")
         return design, d, 0
     usual = round(math.sqrt(d))
-    hint = f"round(sqrt(d)) = {usual} is a good start"
+    hint = f"round(sqrt(d)) = {usual} is a good start."
     return design, d, check_integer("k1", usual if k1 is None else k1, 1, d - 1, hint)
 
 

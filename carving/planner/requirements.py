@@ -85,13 +85,13 @@ class Specification:
     bits: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer("vocabulary", self.vocabulary, 2, MAX_VOCABULARY, "it is the number of candidates for an answer")
+        check_integer("vocabulary", self.vocabulary, 2, MAX_VOCABULARY, "It is the number of candidates for an answer.")
         self._check_contexts()
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
         if self.bits is not None:
             check_bits(self.bits)
-        check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values")
+        check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values.")
         check_accuracy(self.accuracy)
         if self.widest is not None:
             check_positive("widest", self.widest, "It bounds k1 <= widest * sqrt(d); a typical value is 2.")
@@ -106,13 +106,13 @@ class Specification:
 
     def _check_contexts(self) -> None:
         if not isinstance(self.shared, Mapping):
-            check_integer("shared", self.shared, 1, way_out="it is the number of values under every path")
+            check_integer("shared", self.shared, 1, way_out="It is the number of values under every path.")
         elif not self.shared:
             raise BadValue("shared must not be empty. Pass {values under a path: number of such paths}.")
         for size, count in self.contexts.items():
-            check_integer("values under a path", size, 1, self.vocabulary, "a path holds every value at most once")
+            check_integer("values under a path", size, 1, self.vocabulary, "A path holds every value at most once.")
             check_integer(f"the number of paths with {size} values", count, 1)
-        check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
+        check_integer("pairs", self.pairs, 1, way_out="It is the number of (context, filler) pairs to store.")
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
             raise BadValue(
                 f"shared={self.shared} values under every path exceed pairs={self.pairs}. Correct one of them."

@@ -71,8 +71,8 @@ from carving.validate import (
     show_bytes,
 )
 
-FILLERS = "create them with fillers(labels)"
-CORES = "create them with read(memory, contexts) or encode(fillers, contexts)"
+FILLERS = "Create them with fillers(labels)."
+CORES = "Create them with read(memory, contexts) or encode(fillers, contexts)."
 PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
 
 
@@ -256,7 +256,7 @@ class Scheme(ABC, Generic[C]):
             seed=check_integer("seed", self.seed, 0, 2**64 - 1),
             dtype=check_real_dtype(self.dtype),
             device=check_device(self.device),
-            workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
+            workspace=check_integer("workspace", self.workspace, 1, way_out="It is a number of bytes."),
         )
         # Made now, where wrong arguments are told, and not in the middle of a compiled function.
         _ = self.facts, self.room, self.fingerprint
@@ -572,7 +572,7 @@ class Scheme(ABC, Generic[C]):
                     "Repeat a context that holds several fillers, once for each."
                 )
         if weights is not None:
-            check_tensor("weights", weights, (count,), "pass one weight for each pair")
+            check_tensor("weights", weights, (count,), "Pass one weight for each pair.")
             weights = weights.to(self.dtype)
         return (
             (
@@ -667,7 +667,7 @@ class Scheme(ABC, Generic[C]):
         """
         given = as_candidates(self.facts, candidates, ())
         shape = len(contexts), len(given)
-        check_tensor("weights", weights, shape, "pass one weight for each context and candidate")
+        check_tensor("weights", weights, shape, "Pass one weight for each context and candidate.")
         rows, columns = tile(self.facts.cost, self.room, *shape)
 
         def expected(some: slice) -> Tensor:
@@ -858,7 +858,7 @@ def check_batched(
 
 def check_memory(facts: Facts, memory: Tensor) -> tuple[int, ...]:
     """Return the leading dimensions of memories (*, *memory_shape); refuse another shape or dtype."""
-    way_out = "create it with the scheme's trace(...) or zeros()"
+    way_out = "Create it with the scheme's trace(...) or zeros()."
     return check_batched("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
 
 

@@ -26,7 +26,7 @@ from carving.errors import BadValue, UnknownScheme, UserError
 from carving.storage.atomic import write_atomically
 from carving.storage.locks import Place, check_target, locked, reworded, shown
 from carving.tensors import lasting
-from carving.validate import check_choice, sentence
+from carving.validate import check_choice
 
 CHUNK = 2**20  # numbers that are looked at at a time
 MAX_HEADER = 2**23  # bytes: ours have a few thousand
@@ -135,7 +135,6 @@ def read_tensors(
             not verified. None loads all.
         mapped: The tensors to map into memory instead of loading them; what is written to them stays in this process.
     """
-    way_out = sentence(way_out)
     with _open(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
