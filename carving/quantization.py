@@ -1,7 +1,7 @@
-"""Real numbers as few bits: cells of equal steps, open at both ends, and what is known of a number that lies in one.
+"""Scalar quantization: real numbers in 1 to 8 bits each, as indices of uniform bins that are open at both ends.
 
-All is in units of the numbers' own deviation. A number of a normal distribution is best replaced by the mean of its
-cell; what that leaves of the variance is the distortion D, so that the replaced numbers hold the share 1 - D of them.
+Bins are in units of the numbers' standard deviation. A normal number is best replaced by the mean of its bin. The
+distortion D is the share of the variance that this loses.
 """
 
 import math
@@ -18,40 +18,40 @@ from carving.errors import BadValue
 from carving.tiling import slices
 from carving.validate import check_choice, check_integer
 
-# The deviations over which the cells of so many bits have equal steps, either way. For 2, 3 and 4 bits nine tenths of
-# those of the least distortion: cells that are used more evenly tell joint decoding more, and D grows by 0.001 at most.
+# Half the range of the uniform bins by bits, in standard deviations. For 2, 3 and 4 bits it is nine tenths of the range
+# of least distortion: bins that are used more evenly tell joint decoding more, and D grows by 0.001 at most.
 REACH = {1: 1.0, 2: 1.79, 3: 2.07, 4: 2.43, 8: 3.93}
 BITS = tuple(REACH)
-AT_ONCE = 2**20  # numbers that are looked at in one go
-NARROW = 1e-9  # of the variance around them is left at least, where numbers lie in a cell
+CHUNK = 2**20  # numbers that are processed at a time
+MIN_VARIANCE = 1e-9  # a lower limit of the variance of truncated numbers, relative to the variance before
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells in which numbers lie, and what makes numbers of them again.
+    """Numbers quantized to bins.
 
     >>> cells = Cells.of(torch.tensor([-2.0, -0.3, 0.1, 0.4, 1.6]), bits=2)
     >>> cells.codes.tolist(), [round(number, 2) for number in cells.numbers().tolist()]
     ([0, 1, 2, 2, 3], [-1.78, -0.52, 0.52, 0.52, 1.78])
     """
 
-    codes: Tensor  # uint8, a cell each
+    codes: Tensor  # uint8, the bin of each number
     bits: int
-    deviation: float  # of the numbers: the root of their mean square, in single precision
-    kept: float  # what the cells' means keep of the numbers: about 1 - D, the more the less normal they are
+    deviation: float  # the root mean square of the numbers, in single precision
+    kept: float  # the share of the energy that the bins' means keep: about 1 - D for normal numbers
 
     @classmethod
     def of(cls, numbers: Tensor, bits: int) -> "Cells":
-        """The cells of real numbers."""
+        """Quantize real numbers."""
         flat, bits = numbers.detach().reshape(-1), check_bits(bits)
-        energy = math.fsum(float(part.double().square().sum()) for part in flat.split(AT_ONCE))
+        energy = math.fsum(float(part.double().square().sum()) for part in flat.split(CHUNK))
         if not math.isfinite(energy):
             raise BadValue("Only finite numbers can be quantized, got infinity or not-a-number. Store the pairs again.")
         deviation = single(math.sqrt(energy / max(1, len(flat))))
         codes = torch.empty(flat.shape, dtype=torch.uint8, device=flat.device)
         inner, common = edges(bits, flat.device)[1:-1], 0.0
         means = levels(bits).to(flat.device)
-        for part in slices(len(flat), AT_ONCE):
+        for part in slices(len(flat), CHUNK):
             exact = flat[part].double()
             codes[part] = torch.bucketize(exact, inner * deviation, right=True).to(torch.uint8)
             common += float((exact * means[codes[part].long()]).sum())
@@ -60,29 +60,29 @@ class Cells:
 
     @classmethod
     def solved(cls, numbers: Tensor, bits: int, deviation: float) -> "Cells":
-        """The cells of numbers that are to become the cells' means, for a deviation that is given: all is kept."""
+        """Quantize numbers that shall become the means of their bins, for a given deviation: all energy is kept."""
         flat, inner = numbers.reshape(-1), edges(bits, numbers.device)[1:-1] * deviation
-        parts = [torch.bucketize(part.double(), inner, right=True).to(torch.uint8) for part in flat.split(AT_ONCE)]
+        parts = [torch.bucketize(part.double(), inner, right=True).to(torch.uint8) for part in flat.split(CHUNK)]
         return cls(torch.cat(parts).view(numbers.shape), bits, single(deviation), 1.0)
 
     def numbers(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The numbers as far as the cells tell them: their means, made larger so that they hold all of the numbers.
+        """Return the dequantized numbers: the means of their bins divided by `kept`, so that scores are unbiased.
 
-        Their energy is by 1 / kept larger than that of the numbers: the noise of having few bits is in it.
+        Their energy exceeds the energy of the numbers by 1 / kept, which is the quantization noise.
         """
         values = (levels(self.bits) * (self.deviation / self.kept)).to(self.codes.device, dtype)
         whole = torch.empty(self.codes.shape, dtype=dtype, device=self.codes.device)
         flat, codes = whole.view(-1), self.codes.reshape(-1)
-        for part in slices(len(codes), AT_ONCE):
+        for part in slices(len(codes), CHUNK):
             flat[part] = values[codes[part].long()]
         return whole
 
     def to(self, device: torch.device | str) -> "Cells":
-        """The same on another device."""
+        """Return them on another device."""
         return Cells(self.codes.to(device), self.bits, self.deviation, self.kept)
 
     def outside(self, numbers: Tensor, tolerance: float) -> int:
-        """How many numbers of the same shape lie outside of these cells, by more than so many deviations."""
+        """Return how many numbers of the same shape lie outside of these bins by more than `tolerance` deviations."""
         bounds, room = edges(self.bits, self.codes.device) * self.deviation, tolerance * self.deviation
         flat, count = numbers.reshape(-1), 0
         for part, codes in self._parts():
@@ -91,7 +91,7 @@ class Cells:
         return count
 
     def within(self, means: Tensor, variance: float) -> "Within":
-        """Numbers of normal distributions with these means and this variance, as the cells let them be."""
+        """Return normal numbers of these means and this variance, truncated to their bins."""
         bounds = edges(self.bits, self.codes.device) * self.deviation
         shifts, shrunk = torch.empty_like(means, memory_format=torch.contiguous_format), 0.0
         flat, given = shifts.view(-1), means.reshape(-1)
@@ -104,24 +104,24 @@ class Cells:
 
     def _parts(self) -> Iterator[tuple[slice, Tensor]]:
         codes = self.codes.reshape(-1)
-        return ((part, codes[part].long()) for part in slices(len(codes), AT_ONCE))
+        return ((part, codes[part].long()) for part in slices(len(codes), CHUNK))
 
 
 class Within(NamedTuple):
-    """What cells make of normal distributions."""
+    """Normal distributions, truncated to bins."""
 
-    shifts: Tensor  # by how much the means move
-    variance: float  # what is left of the variance, in the mean
+    shifts: Tensor  # of the means
+    variance: float  # the average variance of the truncated distributions
 
 
 def check_bits(bits: int) -> int:
-    """Refuse bits that no cells have."""
+    """Return the bits; refuse numbers of bits that are not supported."""
     way_out = f"A cell has {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} bits."
     return check_choice("bits", check_integer("bits", bits, BITS[0], BITS[-1], way_out), BITS)
 
 
 def single(number: float) -> float:
-    """A number in single precision, which is what files hold."""
+    """Return a number rounded to single precision, as files hold it."""
     return float(np.float32(number))
 
 
@@ -133,13 +133,13 @@ def _edges(bits: int) -> Tensor:
 
 
 def edges(bits: int, device: torch.device | str = "cpu") -> Tensor:
-    """Where the cells end, from minus infinity to infinity, in deviations."""
+    """Return the ends of the bins, from minus infinity to infinity, in deviations."""
     return _edges(bits).to(device)
 
 
 @lru_cache(maxsize=16)
 def levels(bits: int) -> Tensor:
-    """The means of the cells, for normal numbers, in deviations.
+    """Return the means of the bins for normal numbers, in deviations.
 
     >>> levels(1).tolist() == [-math.sqrt(2 / math.pi), math.sqrt(2 / math.pi)]
     True
@@ -150,7 +150,7 @@ def levels(bits: int) -> Tensor:
 
 @lru_cache(maxsize=16)
 def distortion(bits: int) -> float:
-    """D: the share of the variance of normal numbers that the means of their cells lose.
+    """Return D, the share of the variance of normal numbers that the means of their bins lose.
 
     >>> [round(distortion(bits), 4) for bits in BITS]
     [0.3634, 0.1191, 0.0368, 0.011, 0.0001]
@@ -160,7 +160,7 @@ def distortion(bits: int) -> float:
 
 
 def truncated(low: Tensor, high: Tensor, variance: float) -> tuple[Tensor, Tensor]:
-    """Mean and variance of normal numbers around zero, of this variance, that lie between low and high; in doubles."""
+    """Return mean and variance of normal numbers of mean zero and this variance, truncated to low..high, in float64."""
     scale = math.sqrt(variance)
     # In the lower tail, where probabilities keep their digits.
     upper = low + high > 0
@@ -170,7 +170,7 @@ def truncated(low: Tensor, high: Tensor, variance: float) -> tuple[Tensor, Tenso
     at_a, at_b = (torch.exp(-end.square() / 2 - log_chance) / math.sqrt(2 * math.pi) for end in (a, b))
     mean = at_a - at_b
     square = 1 + torch.where(a.isinf(), 0.0, a * at_a) - torch.where(b.isinf(), 0.0, b * at_b)
-    left = (square - mean.square()).clamp(NARROW, 1.0)
+    left = (square - mean.square()).clamp(MIN_VARIANCE, 1.0)
     return torch.where(upper, -mean, mean) * scale, left * variance
 
 
@@ -178,18 +178,18 @@ def truncated(low: Tensor, high: Tensor, variance: float) -> tuple[Tensor, Tenso
 
 
 def packed(codes: Tensor, bits: int) -> Tensor:
-    """Codes as bytes, one after the other, the highest bit first.
+    """Return codes packed to bytes without gaps, the highest bit first.
 
     >>> packed(torch.tensor([3, 0, 1], dtype=torch.uint8), bits=2).tolist()
     [196]
     """
     flat = codes.reshape(-1).cpu().numpy()
-    parts = [np.packbits(np.unpackbits(flat[part, None], axis=1)[:, 8 - bits :]) for part in slices(len(flat), AT_ONCE)]
+    parts = [np.packbits(np.unpackbits(flat[part, None], axis=1)[:, 8 - bits :]) for part in slices(len(flat), CHUNK)]
     return torch.from_numpy(np.concatenate(parts)) if parts else torch.zeros(0, dtype=torch.uint8)
 
 
 def unpacked(data: Tensor, bits: int, count: int) -> Tensor:
-    """So many codes of bytes; bytes of another number, or with something in the bits that are left over, are refused.
+    """Return `count` codes of packed bytes; refuse another number of bytes, and bits set beyond the last code.
 
     >>> unpacked(torch.tensor([196], dtype=torch.uint8), bits=2, count=3).tolist()
     [3, 0, 1]
@@ -198,7 +198,7 @@ def unpacked(data: Tensor, bits: int, count: int) -> Tensor:
     if len(raw) != -(-count * bits // 8):
         raise BadValue(f"{count} cells of {bits} bits need {-(-count * bits // 8)} bytes, got {len(raw)}")
     codes = np.empty(count, dtype=np.uint8)
-    for part in slices(count, AT_ONCE):  # whole bytes, of all bits
+    for part in slices(count, CHUNK):  # whole bytes, of all bits
         width = part.stop - part.start
         chosen = np.unpackbits(raw[part.start * bits // 8 : -(-part.stop * bits // 8)])
         if chosen[width * bits :].any():

@@ -26,14 +26,14 @@ def tracked(*given: object) -> bool:
 
 
 def lasting() -> AbstractContextManager[object]:
-    """Where what is made may be kept and used in training later, even if nothing is to be trained now."""
+    """Return a context in which cached tensors are created, so that they may be used in training later."""
     if transformed() or not torch.is_inference_mode_enabled():
         return nullcontext()
     return torch.inference_mode(False)
 
 
 def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
-    """A function whose last results are kept, to serve training too; a compiler makes them part of what it compiles."""
+    """Decorate a function to cache its last results, for training too; transforms and compilers bypass the cache."""
 
     @lru_cache(maxsize=32)
     def once(*given: Given.args, **named: Given.kwargs) -> Made:
@@ -49,7 +49,7 @@ def kept(make: Callable[Given, Made]) -> Callable[Given, Made]:
 
 @kept
 def one(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The number 1 for all rows and columns: (1, 1)."""
+    """Return the number 1, (1, 1), to broadcast to all rows and columns."""
     return torch.ones(1, 1, dtype=dtype, device=device)
 
 
@@ -76,9 +76,9 @@ def inverse_norm(vectors: Tensor, dim: int) -> Tensor:
 
 
 def falling_exp_(x: Tensor) -> Tensor:
-    """The exponentials of numbers up to zero, in place; what is below e^-80 counts as that.
+    """Return the exponentials of numbers up to zero, in place; results are at least e^-80.
 
-    Processors take forty times as long for results that are too small to be told from zero.
+    Denormal results take processors forty times as long.
     """
     return x.clamp_min_(-80).exp_()
 
@@ -109,7 +109,7 @@ def contract(cores: Tensor, components: Tensor, unit: bool = False) -> Tensor:
 
 
 def columns_outer(parts: Sequence[Tensor]) -> Tensor:
-    """The outer products of columns: (*, s, m) each -> (*, s^parts, m)."""
+    """Return the outer products of columns: (*, s, m) each -> (*, s^parts, m)."""
     product = parts[0]
     for part in parts[1:]:
         product = (product.unsqueeze(-2) * part.unsqueeze(-3)).flatten(-3, -2)
@@ -117,7 +117,7 @@ def columns_outer(parts: Sequence[Tensor]) -> Tensor:
 
 
 def thin_product(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right: for a left factor of few rows in blocks of columns, which BLAS does in half of the time."""
+    """Return left @ right, in blocks of columns if left has few rows, which takes BLAS half of the time."""
     number, size = blocks(right.shape[1])
     if len(left) > 64 or number == 1 or number * size < right.shape[1]:
         return left @ right
@@ -126,21 +126,21 @@ def thin_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def blocks(count: int) -> tuple[int, int]:
-    """Number and size of equal blocks of about BLOCK that leave fewer than `number` of `count` over."""
+    """Return number and size of equal blocks of about BLOCK, which cover all but fewer than `number` of `count`."""
     number = max(1, count // BLOCK)
     return number, count // number
 
 
 def as_reals(x: Tensor, dimensions: int) -> Tensor:
-    """The last dimensions as one of real numbers."""
+    """Return the last dimensions as one dimension of real numbers."""
     return torch.view_as_real(x).flatten(-1 - dimensions) if x.is_complex() else x.flatten(-dimensions)
 
 
-BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # as wide as numbers of so many bytes
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # integers by their number of bytes
 
 
 def chosen(flags: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    """torch.where, by bits: flags that cannot be guessed make it four times as slow."""
+    """Return torch.where(flags, x, other) by bit operations: random flags make torch.where four times as slow."""
     bits = BITS.get(x.element_size())
     if bits is None or x.dtype != other.dtype or tracked(x, other):
         return torch.where(flags, x, other)

@@ -101,7 +101,7 @@ def test_what_cells_make_of_means_is_chunked_and_alike(monkeypatch, generator):
     numbers, means = torch.randn(1000, generator=generator), torch.randn(1000, generator=generator)
     cells = Cells.of(numbers, 3)
     whole = cells.within(means, 0.3)
-    monkeypatch.setattr("carving.quantization.AT_ONCE", 96)
+    monkeypatch.setattr("carving.quantization.CHUNK", 96)
     parts, again = cells.within(means, 0.3), Cells.of(numbers, 3)
     assert_close(parts.shifts, whole.shifts)
     assert parts.variance == pytest.approx(whole.variance, rel=1e-12)

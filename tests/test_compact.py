@@ -588,8 +588,8 @@ def test_sets_are_the_same_however_much_is_done_at_once(options):
         (dict(spread=-0.1), ValueError, "spread must be a number from 0 to 4, got -0.1. With 0 all contexts"),
         (dict(spread=4.5), ValueError, "spread must be a number from 0 to 4, got 4.5"),
         (dict(spread=math.nan), ValueError, "spread must be a number from 0 to 4, got nan"),
-        (dict(spread=True), ValueError, "spread must be a number from 0 to 4, got True"),
-        (dict(spread="1"), ValueError, "spread must be a number from 0 to 4, got '1'"),
+        (dict(spread=True), TypeError, "spread must be a number, got True"),
+        (dict(spread="1"), TypeError, "spread must be a number, got '1'"),
     ],
 )
 def test_parameters_out_of_range_are_refused(arguments, error, message):

@@ -198,7 +198,7 @@ def rewritten(file, **changes):
         (dict(counts=torch.full((13,), torch.nan, dtype=torch.float64)), "not-a-number"),
         (dict(counts=torch.zeros((13, 1), dtype=torch.float64)), "counts of shape"),
         (dict(fillers=torch.zeros(2, 3, 24, dtype=torch.int64)), "must be floating point numbers"),
-        (dict(sample='{"bits": 0, "keys": "AAAA"}'), "3 bytes of keys with 0 zero bits"),
+        (dict(sample='{"bits": 0, "keys": "AAAA"}'), "3 bytes of keys"),
         (dict(sample='{"bits": 0, "keys": "", "weights": [1]}'), "has 0 keys and 1 weights"),
         (dict(sample=json.dumps(dict(bits=0, keys=KEY, fewer=[-1]))), "invalid numbers of bits"),
         (dict(sample=json.dumps(dict(bits=0, keys=KEY, weights=["x"]))), "invalid weights"),

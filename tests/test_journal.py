@@ -18,7 +18,7 @@ from torch.testing import assert_close
 import carving
 from carving import OSC, Memory, make
 from carving.errors import BadValue
-from carving.memory import opened
+from carving.memory import backends
 from carving.storage import atomic, journal, journaledfile, locks, memoryfile, tensorfile
 from carving.storage.journal import Entry, Journal, JournalRecord
 from carving.storage.tensorfile import BadFile
@@ -164,9 +164,9 @@ def test_a_file_is_a_memory_whatever_is_done_to_it(tmp_path_factory, steps):
 
 def test_questions_see_changes_at_once_and_changes_in_one_batch(file, monkeypatch):
     times = []
-    plain = opened.bind_records
+    plain = backends.bind_records
     monkeypatch.setattr(
-        opened, "bind_records", lambda state, records: times.append(len(records)) or plain(state, records)
+        backends, "bind_records", lambda state, records: times.append(len(records)) or plain(state, records)
     )
     with carving.open(file) as memory:
         for pair in PAIRS[5:]:
@@ -492,7 +492,8 @@ def test_a_change_in_doubt_is_not_confused_with_anothers_that_says_the_same(doub
     file, memory, expected = doubtful
     with carving.open(file) as other:
         os.truncate(
-            file.with_name("file.journal"), other._now.version.journal.end - len(other._now.version.journal.others)
+            file.with_name("file.journal"),
+            other._backend.now.version.journal.end - len(other._backend.now.version.journal.others),
         )
         other.store(PAIRS[18:])
     memory.store(PAIRS[15:16])
@@ -707,6 +708,18 @@ def test_what_others_change_is_seen_with_the_next_change(file):
             one.store(PAIRS[3:4])
 
 
+def test_a_record_of_another_that_lies_is_told_as_damage(file):
+    with carving.open(file) as memory:
+        memory.store(PAIRS[5:6])
+        lying = JournalRecord(b"s1:a", 1, bytes(16))
+        now = memory._now.version
+        journal.append(file, now.base, now.journal, lying)
+        for look in (memory.refresh, lambda: memory.store(PAIRS[6:7]), lambda: Memory.load(file)):
+            with pytest.raises(BadFile, match=r"file.journal is corrupt \(a record has malformed pairs"):
+                look()
+        assert memory.pairs == 6 and memory.recall("head 5", "next").value == "value 5"
+
+
 def given_up(writer, pairs, monkeypatch, meanwhile):
     """Let a change fail when all of it is written, but not flushed; the others do something in that moment."""
 
@@ -759,7 +772,7 @@ def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(
         other = []
         given_up(writer, NEVER, monkeypatch, lambda: other.append(carving.open(file)))
         writer.store([(("never",), "male")])
-    now, record = other[0]._now, JournalRecord.of([Entry(canonical_path(("x",)), canonical("y"))])
+    now, record = other[0]._backend.now, JournalRecord.of([Entry(canonical_path(("x",)), canonical("y"))])
     assert os.stat(journal.journal_path(file)).st_size == now.version.journal.size
     data = journal.journal_path(file).read_bytes()
     with pytest.raises(journal.Changed):

@@ -230,7 +230,7 @@ def test_fillers_that_take_too_much_memory_are_created_in_chunks_or_refused(sche
 
     values, numbers = answered(stored())
     memory = stored()
-    monkeypatch.setattr("carving.memory.codebook.LARGEST", 1)
+    monkeypatch.setattr("carving.memory.codebook.MAX_FILLER_BYTES", 1)
     again, same = answered(memory)
     assert again == values and same == pytest.approx(numbers, rel=1e-4, abs=1e-5)
     for refused in (memory.decode, memory.consolidate, partial(score_all, memory, (1,))):

@@ -218,7 +218,7 @@ def test_a_large_vocabulary_is_never_held(monkeypatch):
     memory = Memory(OSC(32, 3))
     memory.store([(("x", i), i) for i in range(300)])
     held = memory.recall_many([("x", i) for i in range(40)], top=3)
-    monkeypatch.setattr("carving.memory.codebook.LARGEST", 1000)
+    monkeypatch.setattr("carving.memory.codebook.MAX_FILLER_BYTES", 1000)
     fresh = Memory(OSC(32, 3, workspace=100_000))
     fresh.store([(("x", i), i) for i in range(300)])
     for one, other in zip(held, fresh.recall_many([("x", i) for i in range(40)], top=3), strict=True):

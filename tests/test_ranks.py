@@ -199,7 +199,7 @@ SCHEMES = [OSC(d=24, p=3, compact=True), OSC(d=30, p=2), make("FHRR", d=64), mak
 def test_many_ranks_store_what_one_process_does(crew, count, scheme, planned):
     memory = Memory(scheme, keep_paths=planned)
     if planned:
-        memory._reader = Reader(replace(memory._reader.state, target=Target(0.99, 1000, 100)))
+        memory = Memory._of(Reader(replace(memory._reader.state, target=Target(0.99, 1000, 100))))
     memory.store({"before": {"the": "others", "came": "value 3"}})
     copy = pickle.dumps(memory)
     total, wanted = one_process(pickle.loads(copy), PAIRS)

@@ -96,7 +96,7 @@ def test_normals_have_the_exact_covariance_of_a_component_with_itself():
 def test_noise_that_hardly_differs_is_not_looked_at(basis, d, p):
     scheme = OSC(d, p, basis=basis)
     assert scheme.facts.uneven == 0
-    assert unevenness(d, p, scheme.k1, basis) <= kinds.EVEN
+    assert unevenness(d, p, scheme.k1, basis) <= kinds.MAX_EVEN_DEVIATION
     assert along(scheme, scheme.contexts([("a",)]), scheme.fillers(range(3))) is None
 
 
@@ -112,7 +112,7 @@ def test_noise_is_the_formula_for_shared_candidates_and_for_own_ones_in_any_work
     scheme = OSC(d, p, k1, basis=basis, dtype=torch.float64)
     tight = scheme.like(workspace=2**16)
     contexts, fillers = scheme.contexts([(i,) for i in range(20)]), scheme.fillers(range(30))
-    projected = noise_by_hand(scheme, contexts, fillers).clamp_min(kinds.LEAST)
+    projected = noise_by_hand(scheme, contexts, fillers).clamp_min(kinds.MIN_RELATIVE_NOISE)
     own = fillers.expand(20, *fillers.shape).flip(1)
     for one in (scheme, tight, RowShard(scheme, Ranks.alone())):
         assert_close(along(one, contexts, fillers), projected)
@@ -162,7 +162,7 @@ def test_probabilities_are_those_of_candidates_with_their_own_noise():
 def test_more_answers_are_right_than_with_the_same_noise_for_all(monkeypatch):
     """By 1.4 points of a hundred in 150,000 answers; of 6,000, in the same memories, chance moves that by 0.3."""
     own = torch.cat([answers(SETTING, seed)[1] for seed in range(4)])
-    monkeypatch.setattr(kinds, "EVEN", math.inf)
+    monkeypatch.setattr(kinds, "MAX_EVEN_DEVIATION", math.inf)
     same = torch.cat([answers(SETTING, seed)[1] for seed in range(4)])
     assert float(own.mean() - same.mean()) > 0.004
 

@@ -15,7 +15,8 @@ from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.formats.documents import Pair
-from carving.memory.opened import check_paths, entries_of, open_memory
+from carving.memory.backends import check_depths, entries_of
+from carving.memory.opened import open_memory
 from carving.memory.pairs import Batch, OnProgress, as_pair
 from carving.memory.update import check_same
 from carving.schemes.base import Scheme
@@ -102,7 +103,7 @@ def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> Jou
     if not 0 < len(first) <= version.max_pairs(numbers):
         return None
     batch = Batch(first)
-    check_paths(scheme, batch.paths)
+    check_depths(scheme, batch.paths)
     record = JournalRecord.of(entries_of(batch))
     return None if version.is_long(numbers, record) else record
 

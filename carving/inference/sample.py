@@ -247,9 +247,8 @@ class PairSample:
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The numbers of sampled paths with at least one value, two values, ..., if there are enough of them."""
-        sizes = Counter(
-            Counter([key[:8] for key, w in self.weights.items() if w > 0 and _belongs(key, self.bits)]).values()
-        )
+        paths = [key[:8] for key, weight in self.weights.items() if weight > 0]
+        sizes = Counter(Counter([key for key in paths if _belongs(key, self.bits)] if self.bits else paths).values())
         if sizes.total() < MIN_PATHS:
             return ()
         return tuple(

@@ -1,4 +1,4 @@
-"""The fillers of a vocabulary: made from labels when they are first asked for, kept, and trained where they are."""
+"""Codebooks: the fillers of a vocabulary, created from values on demand and kept, or trained."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from carving.tensors import inverse_norm
 from carving.tiling import rows_within, slices
 from carving.validate import check_tensor, show_bytes
 
-LARGEST = 2**31  # bytes: the fillers of a larger vocabulary are made from their labels whenever they are asked
-FEW = 4  # questions that are answered faster without codes of all fillers
+MAX_FILLER_BYTES = 2**31  # fillers that take more are created from their values, chunk by chunk
+MAX_UNCODED_QUERIES = 4  # for up to this number, codes of all fillers do not pay
 
 
 class Codebook:
-    """The fillers of a vocabulary's values; the first of them may have been trained."""
+    """The fillers of a vocabulary; those of the first values may have been trained."""
 
     def __init__(self, scheme: Scheme, vocabulary: Vocabulary, trained: Tensor | None = None) -> None:
         self.scheme, self.vocabulary = scheme, vocabulary
@@ -36,7 +36,7 @@ class Codebook:
     def holdable(self) -> bool:
         """Whether the fillers of the whole vocabulary may be held."""
         size = math.prod(self.scheme.facts.filler_shape) * self.scheme.dtype.itemsize
-        return self.trained is not None or len(self.vocabulary) * size <= LARGEST
+        return self.trained is not None or len(self.vocabulary) * size <= MAX_FILLER_BYTES
 
     def all(self) -> Tensor:
         """Return the fillers of the whole vocabulary, kept from query to query; refuse those that take too much memory.
@@ -44,12 +44,12 @@ class Codebook:
         Raises:
             BadValue: If the fillers are not `holdable`.
         """
-        fillers = self._fillers  # looked at once: other threads ask, too, and put theirs there
+        fillers = self._fillers  # read once: other threads may replace it
         if len(fillers) < len(self.vocabulary):
             if not self.holdable:
                 raise BadValue(
-                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(LARGEST)}. Use "
-                    "recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
+                    f"The fillers of all {len(self.vocabulary):,} values take more than {show_bytes(MAX_FILLER_BYTES)}."
+                    " Use recall() or recall_set(), which create fillers chunk by chunk, or pass candidates=."
                 )
             missing = self.vocabulary.names(len(fillers))
             fillers = self._fillers = self._extended(fillers, draw_candidates(self.scheme, missing))
@@ -61,7 +61,7 @@ class Codebook:
         return self.trained is None and supports(self.scheme)
 
     def index(self) -> CandidateIndex:
-        """The index of the whole vocabulary, kept from question to question."""
+        """Return the index of the whole vocabulary, kept from query to query."""
         index = self._index
         if index is None or len(index) < len(self.vocabulary):
             made = BucketIndex.of(self.scheme, self.vocabulary) if index is None else index.extended(self.vocabulary)
@@ -70,21 +70,21 @@ class Codebook:
 
     @property
     def indexed(self) -> int:
-        """How many of the first values are in an index that is there already."""
+        """The number of first values that an existing index contains."""
         return 0 if self._index is None else len(self._index)
 
     def keep_index(self, index: CandidateIndex | None) -> None:
-        """Take an index of the vocabulary's first labels that was made before."""
+        """Use an existing index of the first values."""
         self._index = index
 
-    def ready(self, questions: int) -> Candidates:
-        """The same as so many questions at once take them fastest, if a workspace holds that."""
+    def ready(self, queries: int) -> Candidates:
+        """Return all fillers in the form that is fastest for a number of queries, if it fits into a workspace."""
         fillers, scheme = self.all(), self.scheme
         count, size = fillers.shape[0], scheme.facts.code_size
-        if scheme.facts.part_size and questions <= FEW:
+        if scheme.facts.part_size and queries <= MAX_UNCODED_QUERIES:
             return self._ready_parts(fillers)
-        # So few read the fillers faster than their codes, which are many times as large.
-        if not size or questions <= FEW or count * size * fillers.itemsize > scheme.workspace:
+        # Few queries read the fillers faster than their codes, which are many times as large.
+        if not size or queries <= MAX_UNCODED_QUERIES or count * size * fillers.itemsize > scheme.workspace:
             return Candidates(fillers)
         codes = self._codes
         if codes.shape[0] == count:
@@ -96,7 +96,7 @@ class Codebook:
         return Candidates(codes, "codes")
 
     def _ready_parts(self, fillers: Tensor) -> Candidates:
-        """The fillers with unit parts, laid flat."""
+        """Return the fillers with components of norm 1, laid flat."""
         parts = self._parts
         if parts.shape[0] != fillers.shape[0]:
             if fillers.nbytes > self.scheme.workspace:
@@ -106,7 +106,7 @@ class Codebook:
         return Candidates(parts, "parts")
 
     def _extended(self, kept: Tensor, more: Tensor) -> Tensor:
-        """The kept fillers and some more, laid out as matching reads them."""
+        """Return fillers with some more appended, laid out for matching."""
         self._codes = self._parts = kept[:0]
         held = len(kept)
         fillers = empty_fillers(self.scheme, held + len(more), self.scheme.device)
@@ -114,11 +114,11 @@ class Codebook:
         return fillers
 
     def of(self, values: Sequence[Value]) -> Tensor:
-        """The fillers of these values, known or not."""
+        """Return the fillers of values, known or not."""
         return self.named(canonical_values(values))
 
     def named(self, names: Sequence[bytes]) -> Tensor:
-        """The fillers of values by their canonical bytes."""
+        """Return the fillers of values by their canonical bytes."""
         rows = self.vocabulary.rows_of(names)
         kept = self._fillers  # those that were trained among them
         held = len(kept)
@@ -132,7 +132,7 @@ class Codebook:
         return fillers
 
     def check_levels(self, values: Sequence[Value], names: Sequence[bytes]) -> None:
-        """Refuse numbers that have no filler where fillers were given for numbers: one drawn would be like no other."""
+        """Refuse numbers without a filler if fillers of numbers were trained: a drawn one is unlike all others."""
         if self.trained is None:
             return
         missing = [place for place, row in enumerate(self.vocabulary.rows_of(names)) if row < 0]
@@ -150,7 +150,7 @@ class Codebook:
 
 
 class Drawn:
-    """The fillers of values as they come in, each made once while a workspace holds them."""
+    """A cache of the fillers of values, which takes at most a workspace."""
 
     def __init__(self, codebook: Codebook) -> None:
         self.codebook = codebook
@@ -158,7 +158,7 @@ class Drawn:
         self._fillers: Tensor | None = None  # with room for more
 
     def named(self, names: Sequence[bytes], last: bool = False) -> Tensor:
-        """The fillers of values by their canonical bytes; after the last ones no more will come."""
+        """Return the fillers of values by their canonical bytes; `last` says that no more will follow."""
         rows = self._rows
         if last and not rows:
             return self.codebook.named(names)
@@ -176,7 +176,7 @@ class Drawn:
         return rows_within(scheme.room, math.prod(scheme.facts.filler_shape))
 
     def _with(self, names: list[bytes]) -> Tensor:
-        """The fillers that are kept, with some more."""
+        """Return the kept fillers with those of `names` appended."""
         start, end, kept = len(self._rows), len(self._rows) + len(names), self._fillers
         new = self.codebook.named(names) if names else None
         if new is not None and (kept is None or end > len(kept)):
@@ -199,12 +199,12 @@ def check_fillers(scheme: Scheme, values: int, fillers: Tensor) -> None:
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is a number; truth is none."""
+    """Whether a value is a number, and not a bool."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
-    """Refuse what is not finite."""
+    """Refuse a tensor that is not finite."""
     # One number that is not finite makes the norm so too. A norm may also overflow by itself: then every number counts.
     if not math.isfinite(float(torch.linalg.vector_norm(tensor))) and not bool(torch.isfinite(tensor).all()):
         raise BadValue(f"{name} must be finite, got NaN or infinity.")

@@ -6,12 +6,10 @@ from these. An operation that fails leaves the memory unchanged. The verbs are f
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import torch
 from torch import Tensor
@@ -21,8 +19,8 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.inference.answer import Answer, Answers
+from carving.memory.backends import Backend, InMemory, Replicated
 from carving.memory.capacity import (
-    CapacityMonitor,
     check_headroom,
     falls_short,
     larger,
@@ -50,17 +48,14 @@ from carving.memory.reader import Reader
 from carving.memory.state import State, keeping, known_paths
 from carving.memory.storage import check_indexable, load, save
 from carving.memory.update import (
-    Change,
     NotFound,
     added,
     check_weights,
-    checked,
     finite_energy,
     forget,
     levels_of,
     replace_value,
     store,
-    store_of_ranks,
     sum_of_ranks,
 )
 from carving.planner import plan as planner
@@ -77,20 +72,7 @@ from carving.validate import check_integer, check_tensor, check_weight
 if TYPE_CHECKING:
     from carving.memory.quantized import QuantizedMemory
 
-T = TypeVar("T")
-
 MAX_PAIRS = 2.0**53  # of more, a count does not tell one more or less
-_with_locks: WeakSet["Memory"] = WeakSet()
-
-
-def _renew_locks() -> None:
-    """Give each memory a new lock: the thread that holds the old one is not in the child process, and never unlocks."""
-    for memory in _with_locks:
-        memory._make_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Memory:
@@ -130,18 +112,27 @@ class Memory:
         known = Vocabulary(vocabulary)
         if fillers is not None:
             check_fillers(scheme, len(known), fillers)
-        self._set(Reader(State.empty(scheme, known, fillers, path_counts=keeping(keep_paths))))
+        state = State.empty(scheme, known, fillers, path_counts=keeping(keep_paths))
+        self._backend: Backend = InMemory(Reader(state))
 
-    def _set(self, reader: Reader) -> None:
-        """Start with this reader: every way to make a memory ends here."""
-        self._reader, self._monitor = reader, CapacityMonitor()
-        self._make_lock()
+    @classmethod
+    def from_backend(cls, backend: Backend) -> Self:
+        """Return the memory whose state lives in a backend (`carving.memory.backends`)."""
+        memory = cls.__new__(cls)
+        memory._backend = backend
+        return memory
 
     @classmethod
     def _of(cls, reader: Reader) -> Self:
-        memory = cls.__new__(cls)
-        memory._set(reader)
-        return memory
+        return cls.from_backend(InMemory(reader) if reader.ranks.size == 1 else Replicated(reader))
+
+    @property
+    def _reader(self) -> Reader:
+        return self._backend.reader
+
+    @property
+    def _counted(self) -> Reader:
+        return self._backend.counted
 
     @classmethod
     def for_size(
@@ -280,25 +271,17 @@ class Memory:
         how = ", consolidated" if self.is_consolidated else ""
         return f"Memory of {self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}{how}"
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"state": self._reader.state}  # a lock, caches and ranks stay where they are
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self)._of_state, (self._reader.state,)  # locks, caches and ranks stay where they are
 
-    def __setstate__(self, state: dict[str, State]) -> None:
-        self._set(Reader(state["state"]))
+    @classmethod
+    def _of_state(cls, state: State) -> Self:
+        return cls._of(Reader(state))
 
     def __bool__(self) -> bool:
         return True  # an empty memory is one, too
 
-    def _make_lock(self) -> None:
-        self._lock = RLock()
-        _with_locks.add(self)  # of no effect if it is there already, as while locks are renewed
-
     # What it holds
-
-    @property
-    def _counted(self) -> Reader:
-        """A reader whose counts are up to date, though its tensor may not be."""
-        return self._reader
 
     @property
     def scheme(self) -> Scheme:
@@ -340,10 +323,9 @@ class Memory:
         facts, way_out = self.scheme.facts, "It is the shape of scheme.zeros()."
         check_tensor("tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
         _check_dense("tensor", tensor, self._reader.tensor.device)
-        with self._lock:
-            before, tensor = self._reader, tensor.detach().clone()
-            energy = finite_energy(before.scheme, tensor)
-            self._put(before, before.after(replace(before.state, tensor=tensor), energy))
+        tensor = tensor.detach().clone()
+        energy = finite_energy(self.scheme, tensor)
+        self._backend.transform(lambda before: before.after(replace(before.state, tensor=tensor), energy))
 
     @property
     def counts(self) -> Tensor:
@@ -358,9 +340,8 @@ class Memory:
         check_finite("counts", counts)
         if not float(counts.abs().sum()) <= MAX_PAIRS:
             raise BadValue(f"counts must sum to at most 2^53, got {float(counts.abs().sum()):.3g}.")
-        with self._lock:
-            before = self._reader
-            self._put(before, before.after(replace(before.state, value_counts=ValueCounts(counts.detach().clone()))))
+        value_counts = ValueCounts(counts.detach().clone())
+        self._backend.transform(lambda before: before.after(replace(before.state, value_counts=value_counts)))
 
     @property
     def trained_fillers(self) -> Tensor | None:
@@ -802,35 +783,6 @@ class Memory:
 
     # Changes
 
-    def _put(self, before: Reader, after: Reader) -> None:
-        """Replace the reader by one that was made of it: one assignment, which happens or does not."""
-        if self._reader is not before:
-            raise BadValue(
-                "The memory was modified while store() or forget() was consuming its input. Pass a list instead of a "
-                "generator that modifies it."
-            )
-        self._reader = after
-
-    def _commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
-        """Apply the change that `fill` makes, unless it has no pairs, and return what `fill` returns."""
-        with self._lock:
-            before = self._reader
-            change = Change(before)
-            result = fill(change)
-            if change.pairs:
-                after = checked(change)
-                if stores:
-                    self._monitor.check(before, after)
-                else:
-                    self._monitor.reset()
-                self._put(before, after)
-        return result
-
-    def _store(self, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None) -> int:
-        if ranks.size == 1:
-            return self._commit(lambda change: store(change, parts, weight, on_progress), stores=True)
-        return self._commit(lambda change: store_of_ranks(change, parts, weight, ranks, on_progress), stores=True)
-
     def store(
         self,
         what: Document | Iterable[Pair] | Frame,
@@ -868,8 +820,7 @@ class Memory:
         >>> memory.store({"cow": {"says": "moo"}})
         1
         """
-        parts, weight = batches(what, key), check_weight(weight)
-        return self._store(parts, weight, self._counted.ranks, on_progress)
+        return self._backend.store(batches(what, key), check_weight(weight), on_progress)
 
     def forget(
         self,
@@ -906,8 +857,9 @@ class Memory:
         >>> memory.forget({"dog": {"says": "woof"}, "cow": {"says": "moo"}}), memory.pairs
         ([(('cow', 'says'), 'moo')], 1)
         """
-        parts, weight = batches(what, key), check_weight(weight)
-        return self._commit(lambda change: forget(change, parts, weight, force, on_progress))
+        parts: Iterable[list[Pair]] = batches(what, key)
+        parts, weight = list(parts) if self._backend.repeats else parts, check_weight(weight)
+        return self._backend.commit(lambda change: forget(change, parts, weight, force, on_progress))
 
     def replace(self, path: Path, value: Value, old: Value = None, *, force: bool = False) -> Answer:
         """Replace the value of a path: subtract what is stored there, and store another value as strongly.
@@ -936,7 +888,7 @@ class Memory:
         >>> memory.replace(("dog", "says"), "bark").value, memory.recall("dog", "says").value, memory.pairs
         ('woof', 'bark', 2)
         """
-        return self._commit(lambda change: replace_value(change, path, value, old, force))
+        return self._backend.commit(lambda change: replace_value(change, path, value, old, force))
 
     def consolidate(
         self,
@@ -979,14 +931,16 @@ class Memory:
         >>> outcome.before < 60, outcome.after, memory.is_consolidated, memory.recall("key 7", prior_empty=0.0).value
         (True, 100, True, 'value 7')
         """
-        with self._lock:
-            before, wish = self._reader, Wish(accuracy, bits)
-            given = None if pairs is None else chain.from_iterable(batches(pairs, key))
-            after, outcome = consolidate(before, given, paths, wish, on_progress)
-            if after is not before:
-                self._monitor.reset()
-                self._put(before, after)
-        return outcome
+        outcomes, wish = list[Consolidation](), Wish(accuracy, bits)
+        given = None if pairs is None else chain.from_iterable(batches(pairs, key))
+
+        def solve(reader: Reader) -> Reader:
+            after, outcome = consolidate(reader, given, paths, wish, on_progress)
+            outcomes.append(outcome)
+            return after
+
+        self._backend.transform(solve)
+        return outcomes[0]
 
     def __add__(self, other: "Memory") -> "Memory":
         """Return a memory with the pairs of both: the sum of their tensors and counts, with a joint vocabulary."""
@@ -994,7 +948,7 @@ class Memory:
             return NotImplemented
         ours, theirs = self._reader, other._reader
         both = Memory._of(added(ours, theirs))
-        both._monitor.check(max(ours, theirs, key=lambda each: each.pairs), both._reader)
+        both._backend.monitor.check(max(ours, theirs, key=lambda each: each.pairs), both._reader)
         return both
 
     def all_reduce(self, group: Group) -> Self:
@@ -1004,7 +958,7 @@ class Memory:
             BadValue: If the memories cannot be added, or one was consolidated.
         """
         both = self._of(sum_of_ranks(self._reader, Ranks.of(group)))
-        both._monitor.check(self._reader, both._reader)
+        both._backend.monitor.check(self._reader, both._reader)
         return both
 
     def grow(
@@ -1089,7 +1043,7 @@ class Memory:
         found = decode_pairs(reader, on_progress=on_progress)
         check_whole(reader, found, force)
         if found.pairs:
-            self._store([found.pairs], 1.0, Ranks.alone(), None)
+            self._backend.commit(lambda change: store(change, [found.pairs], 1.0), stores=True)
         return found
 
     # Files

@@ -1,8 +1,8 @@
 """QuantizedMemory: a memory quantized to a few bits per cell, for queries only, and its conversion back."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import NoReturn, Self, TypeVar
+from typing import Self, TypeVar
 
 import torch
 
@@ -10,12 +10,13 @@ from carving.errors import BadType, BadValue
 from carving.inference.amp import BIN_TOLERANCE
 from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
+from carving.memory.backends import ReadOnly
 from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
 from carving.memory.evaluate import counted
 from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, OnProgress
-from carving.memory.reader import READ_ONLY, Reader
+from carving.memory.reader import Reader
 from carving.memory.state import State, known_paths
 from carving.memory.storage import contents_of, state_of, with_cells
 from carving.memory.update import Change, store
@@ -57,12 +58,13 @@ class QuantizedMemory(Memory):
     def __init__(self, state: State) -> None:
         if not isinstance(state, State) or state.cells is None:
             raise BadType(f"A quantized memory must come from `memory.quantize(bits=2)` or a file, got {state!r}.")
-        self._set(Reader(state))
+        self._backend = ReadOnly(Reader(state))
 
     @classmethod
     def _of(cls, reader: Reader) -> Self:
-        memory = cls if reader.cells is not None else Memory  # of a copy, or of what is decoded from it
-        return super()._of(reader) if memory is cls else Memory._of(reader)  # type: ignore[return-value]
+        if reader.cells is None:  # what is made of it may be a plain memory
+            return Memory._of(reader)  # type: ignore[return-value]
+        return cls.from_backend(ReadOnly(reader))
 
     def __repr__(self) -> str:
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} values in {self.scheme}"
@@ -84,12 +86,6 @@ class QuantizedMemory(Memory):
     def sizes(self) -> Sizes:
         """The number of bits that each part of the file takes."""
         return contents_of(self._reader.state).sizes
-
-    def _commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> NoReturn:
-        raise BadValue(READ_ONLY)
-
-    def _put(self, before: Reader, after: Reader) -> NoReturn:
-        raise BadValue(READ_ONLY)
 
     # Back again
 

@@ -14,13 +14,14 @@ from torch import Tensor
 from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
 from carving.formats.documents import Pair
+from carving.memory.backends import InMemory
 from carving.memory.memory import Memory
 from carving.memory.pairs import Batch, OnProgress
 from carving.memory.reader import Reader
 from carving.memory.sharding import facts_of
 from carving.memory.state import State, keeping
 from carving.memory.storage import contents_of, state_of
-from carving.memory.update import Change, checked, store
+from carving.memory.update import Change, store
 from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
@@ -32,6 +33,18 @@ from carving.symbols.vocabulary import Vocabulary
 from carving.tiling import slices
 
 WHOLE = "A memory that is sharded over ranks cannot be {}. Save it, and load it with Memory.load(file)."
+
+
+class RowSharded(InMemory):
+    """A state of which every rank holds some rows of the tensor: all ranks store the pairs of all."""
+
+    def store(self, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None = None) -> int:
+        """Store the pairs of all ranks in their order; if one rank fails, no rank's memory changes."""
+        change, ranks = Change(self.reader), _part_of(self.reader).ranks
+        stored = store(change, of_all(parts, ranks), weight, on_progress)
+        after = ranks.agreed(lambda: self.after(change, stores=True))  # which knows the energy of all rows
+        self._put(change.before, after)
+        return stored
 
 
 class RowShardedMemory(Memory):
@@ -64,7 +77,7 @@ class RowShardedMemory(Memory):
     ) -> None:
         part = RowShard(check_sliceable(scheme), Ranks.of(group))
         state = State.empty(part, Vocabulary(vocabulary), path_counts=keeping(keep_paths))
-        self._set(Reader(state, energy=0.0))
+        self._backend = RowSharded(Reader(state, energy=0.0))
         part.ranks.check_same(**facts_of(self._reader), values=len(self.vocabulary))
 
     @property
@@ -76,16 +89,6 @@ class RowShardedMemory(Memory):
         whole, rows = _part_of(self._reader).whole, _part_of(self._reader).rows
         held = f"{self.pairs:,} pairs and {len(self.vocabulary):,} values in {whole}"
         return f"Slabs of {held}, rows {rows.start} to {rows.stop - 1} of {whole.d} on rank {self.ranks.rank}"
-
-    def _store(self, parts: Iterable[list[Pair]], weight: float, ranks: Ranks, on_progress: OnProgress | None) -> int:
-        """Store the pairs of all ranks in their order; if one rank fails, no rank's memory changes."""
-        before, ranks = self._reader, self.ranks
-        change = Change(before)
-        store(change, of_all(parts, ranks), weight, on_progress)
-        after = ranks.agreed(lambda: checked(change))  # which knows the energy of all rows
-        self._monitor.check(before, after)
-        self._put(before, after)
-        return change.pairs
 
     forget = refused(WHOLE.format("changed by forgetting"))
     merge = refused(WHOLE.format("added to"))
@@ -126,7 +129,7 @@ class RowShardedMemory(Memory):
         ranks.check_same(file=f"{shown(path)} ({contents.checksum})")
         part = RowShard(check_sliceable(contents.scheme), ranks)
         state = state_of(replace(contents, scheme=part), part.device)
-        return cls._of(Reader(state, energy=part.squared_norm(state.tensor)))
+        return cls.from_backend(RowSharded(Reader(state, energy=part.squared_norm(state.tensor))))
 
 
 def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:

@@ -32,16 +32,13 @@ def find_first(holds: Callable[[int], bool], guess: int, least: int) -> int:
     >>> find_first(lambda number: number >= 1_000, guess=900, least=1)
     1000
     """
-    low = high = max(guess, least)
-    step = max(1, low // 32)
-    if holds(high):
-        while low > least and holds(low := max(least, high - step)):
-            high, step = low, 2 * step
-        low += low < high
-    else:
-        while not holds(high):
-            low, high, step = high + 1, high + step, 2 * step
-    return bisect_left(range(high), True, lo=low, key=holds)
+    low, high = least, max(guess, least)
+    step = max(1, high // 32)
+    while not holds(high):
+        low, high, step = high + 1, high + step, 2 * step
+    while high - step >= low and holds(high - step):
+        high, step = high - step, 2 * step
+    return bisect_left(range(high), True, lo=max(low, high - step + 1), key=holds)
 
 
 @dataclass(frozen=True)

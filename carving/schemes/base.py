@@ -73,7 +73,7 @@ from carving.validate import (
 
 FILLERS = "Create them with fillers(labels)."
 CORES = "Create them with read(memory, contexts) or encode(fillers, contexts)."
-PRECOMPUTED = 8  # workspaces that precomputed candidates may take; more are made again for every chunk of contexts
+MAX_PRECOMPUTED_WORKSPACES = 8  # for precomputed candidates; larger ones are computed again for every chunk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -514,7 +514,7 @@ class Scheme(ABC, Generic[C]):
         """Return shared candidates in the form that `match` reads fastest; as fillers if that would be too large."""
         given = as_candidates(self.facts, candidates, ())
         size = len(given) * self.facts.code_size
-        if given.kind != "fillers" or not 0 < size <= PRECOMPUTED * self.room:
+        if given.kind != "fillers" or not 0 < size <= MAX_PRECOMPUTED_WORKSPACES * self.room:
             return given
         return Candidates(self._encode(given.tensor, cast(C, None)).flatten(1), "codes")
 
@@ -679,12 +679,12 @@ class Scheme(ABC, Generic[C]):
 
 # Steps in chunks that fit into the workspace
 
-REPEATED = 0.1  # the share of labels that must come again to be worth drawing each once and copying it
+MIN_REPEATED_SHARE = 0.1  # of labels, from which on each label is drawn once and copied
 
 
 def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
     """Return the contexts of paths, drawing each distinct path once."""
-    if len(set(paths.names)) > (1 - REPEATED) * len(paths):
+    if len(set(paths.names)) > (1 - MIN_REPEATED_SHARE) * len(paths):
         drawn = scheme._contexts(paths)
     else:
         distinct, which = paths.distinct()
@@ -696,7 +696,7 @@ def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
 def draw_fillers(scheme: Scheme, names: Sequence[bytes]) -> Tensor:
     """Return the fillers of labels given as canonical bytes, drawing each distinct label once; laid out for binding."""
     distinct = set(names)
-    if len(distinct) <= (1 - REPEATED) * len(names):
+    if len(distinct) <= (1 - MIN_REPEATED_SHARE) * len(names):
         places = {name: place for place, name in enumerate(distinct)}
         return draw_fillers(scheme, list(distinct))[[places[name] for name in names]]
     shape = len(names), *scheme.facts.filler_shape

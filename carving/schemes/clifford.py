@@ -29,7 +29,7 @@ from carving.tensors import BLOCK, orthonormal
 from carving.tiling import Cost
 from carving.validate import check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
 
-CACHE = 2**19  # numbers that the caches hold, so that many small steps take less time than one large one
+CACHED_NUMBERS = 2**19  # that fit into the caches: many small steps take less time than one large one
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
     def _read(self, memory: Tensor, contexts: KeptBlades) -> Tensor:
         # The first direction for all contexts in one product, then the others of each.
         rows = contexts.basis.flatten(0, 1) @ unfold(memory, self.d, 1, self.p - 1)
-        few = max(1, CACHE // (self.k1 * self.d ** (self.p - 1)))
+        few = max(1, CACHED_NUMBERS // (self.k1 * self.d ** (self.p - 1)))
         parts = zip(rows.unflatten(0, (-1, self.k1)).split(few), contexts.basis.split(few), strict=True)
         inside = torch.cat([self._lower(few_rows, basis, self.p - 1) for few_rows, basis in parts])
         cores = inside.flatten(1).index_select(1, leading(self.k1, 1, self.p - 1, memory.device))
@@ -209,17 +209,17 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
         return fold(torch.bmm(self._wedged(parts[:half]), right.mT), self.k1, half, self.p - half)
 
     def _inverse_volumes(self, parts: Sequence[Tensor]) -> Tensor:
-        """One over the volumes (n, m) that candidates' parts in the subspace span."""
+        """Return one over the volumes (n, m) that candidates' parts in the subspace span."""
         dots = [[(a * b).sum(1) for b in parts[: i + 1]] for i, a in enumerate(parts)]
         return inverse_volume(gram_determinant(dots), torch.stack([row[-1] for row in dots]).prod(0))
 
     def _wedged(self, parts: Sequence[Tensor]) -> Tensor:
-        """The wedges of columns (n, k1, m), one or two of them."""
+        """Return the wedges of one or two columns (n, k1, m)."""
         return parts[0] if len(parts) == 1 else wedge_rows(parts[0], parts[1], self.k1, 1, 1, dim=1)
 
 
 def overlap_in_two_contexts(d: int, p: int, k1: int) -> float:
-    """The mean square of what one filler, bound in two contexts, has in common, times binom(d, p); exact.
+    """Return the mean squared inner product of one filler bound in two contexts, times binom(d, p); exact.
 
     A bound blade has parts that keep p - q directions of the filler's own subspace and q orthogonal to it. The squared
     norm of each is hypergeometric in the mean, and those of two contexts lie as independently as their spaces allow.
@@ -231,18 +231,18 @@ def overlap_in_two_contexts(d: int, p: int, k1: int) -> float:
 
 
 def inverse_volume(squared: Tensor, sides: Tensor) -> Tensor:
-    """One over the volumes that vectors span, given squared, as is the product of their lengths.
+    """Return one over the volumes that vectors span, from squared volumes and squared products of lengths.
 
-    Where they depend on each other up to rounding they bind to nothing, not to its direction at random.
+    It is 0 for vectors that are linearly dependent up to rounding: they bind to nothing.
     """
     spans = squared > 8 * torch.finfo(squared.dtype).eps * sides
     return torch.where(spans, squared, 1.0).rsqrt() * spans
 
 
 def gram_determinant(dots: Sequence[Sequence[Tensor]]) -> Tensor:
-    """The determinants of inner products, of which row i has those with vectors 0 to i.
+    """Return Gram determinants from inner products, whose row i has the products with vectors 0 to i.
 
-    Small ones are written out: to lay out a matrix for each candidate would take longer than everything else.
+    Small ones are written out: building a matrix for each candidate would take longer than everything else.
     """
     match len(dots):
         case 1:

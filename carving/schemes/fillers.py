@@ -23,13 +23,13 @@ from carving.tensors import blocks, columns_outer, contract, inverse_norm, outer
 from carving.tiling import collect, rows_within, slices
 from carving.validate import check_integer
 
-EVEN = 0.05  # the standard deviation of candidates' noise, relative to its mean, up to which it counts as the same
-LEAST = 0.25  # of the mean noise that a candidate meets, whatever the formula says of the smallest memories
+MAX_EVEN_DEVIATION = 0.05  # the relative standard deviation of candidates' noise up to which it counts as equal
+MIN_RELATIVE_NOISE = 0.25  # a lower limit of the relative noise, where the formula fails for tiny memories
 
 
 @dataclass(frozen=True)
 class OrdinaryFillers:
-    """Fillers of p d numbers: what a context sees of them is normalized there."""
+    """Fillers of p d numbers, projected into each context and normalized there."""
 
     d: int
     p: int
@@ -59,12 +59,12 @@ class OrdinaryFillers:
         return self.k1 if self.keeps else self.d - self.k1, self.d
 
     def interference(self, basis: Basis) -> tuple[float, float]:
-        """The noise of a pair with another filler, and of one with the same: components share their contexts."""
+        """Return the noise of a pair with another filler, and of a pair with the candidate's filler."""
         return 1 + excess(self.d, self.p, self.k1, basis), echo(self.d, self.p, self.k1, basis)
 
     def uneven(self, basis: Basis) -> float:
-        """By how much the noise of other fillers grows with a squared cosine of two components, in units of itself."""
-        if unevenness(self.d, self.p, self.k1, basis) <= EVEN:
+        """Return the relative growth of the noise of other fillers with a squared cosine of two components."""
+        if unevenness(self.d, self.p, self.k1, basis) <= MAX_EVEN_DEVIATION:
             return 0.0
         return likeness(self.d, self.k1, basis) / (1 + excess(self.d, self.p, self.k1, basis))
 
@@ -75,24 +75,24 @@ class OrdinaryFillers:
         return self.p * self.side + self.side ** (self.p - half) + 2 * self.side**half + 4
 
     def map(self, contexts: Subspaces | Blocks) -> SubspaceMap:
-        """The map of every component."""
+        """Return the map of every component."""
         return contexts.mapped() if self.keeps else Forbidden(contexts.mapped())
 
     def maps(self, contexts: Subspaces | Blocks) -> Sequence[SubspaceMap]:
-        """The map of each component."""
+        """Return the map of each component."""
         return [self.map(contexts)] * self.p
 
     def components(self, fillers: Tensor, contexts: Subspaces | Blocks) -> Tensor:
-        """Fillers (n, p, d) in their contexts: (n, p, side), unit rows."""
+        """Return fillers (n, p, d) in their contexts, (n, p, side), with unit rows."""
         inside = self.map(contexts).project_few(fillers)
         return inside * inverse_norm(inside, dim=2).unsqueeze(2)
 
     def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:
-        """Components as vectors (n, p, d) of the whole space."""
+        """Return components as vectors (n, p, d) of the whole space."""
         return self.map(contexts).embed(components)
 
     def match(self, cores: Tensor, contexts: Subspaces | Blocks, given: Candidates, room: int) -> Tensor:
-        """Inner products of cores with candidates (L, p, d), or each context's own (n, m, p, d)."""
+        """Return inner products of cores with candidates (L, p, d), or (n, m, p, d) for each context."""
         candidates = given.tensor
         count, total = cores.shape[0], candidates.shape[-3]
         if not given.shared:
@@ -113,16 +113,16 @@ class OrdinaryFillers:
         return scores.view(number, count, size).transpose(0, 1).reshape(count, total)
 
     def _inside(self, contexts: Subspaces | Blocks, given: Candidates) -> Tensor:
-        """Candidates in their contexts: (p, n, side, L) or (p, n, side, m), a candidate a column."""
+        """Return candidates in their contexts, one a column: (p, n, side, L) or (p, n, side, m)."""
         mapped, candidates = self.map(contexts), given.tensor
         if given.shared:
             return mapped.contract_shared(candidates.permute(1, 2, 0))
         return mapped.project(candidates.flatten(1, 2)).unflatten(1, candidates.shape[1:3]).permute(2, 0, 3, 1)
 
     def noise(self, contexts: Subspaces | Blocks, candidates: Candidates, uneven: float) -> Tensor:
-        """The noise of other fillers in candidates (n, L) or (n, m), in units of its mean: more where components agree.
+        """Return the noise of other fillers along candidates, in units of its mean: more where components are similar.
 
-        `carving.schemes.moments.likeness` says why; a squared cosine is 1/k1 in the mean.
+        See `carving.schemes.moments.likeness`; a squared cosine is 1/k1 on average.
         """
         inside = self._inside(contexts, candidates)
         scales = inverse_norm(inside, dim=2)
@@ -130,10 +130,10 @@ class OrdinaryFillers:
         for one, other in combinations(range(self.p), 2):
             total += ((inside[one] * inside[other]).sum(1) * scales[one] * scales[other]).square_()
         usual = self.p * (self.p - 1) / (2 * self.k1)
-        return total.sub_(usual).mul_(uneven).add_(1).clamp_min_(LEAST)
+        return total.sub_(usual).mul_(uneven).add_(1).clamp_min_(MIN_RELATIVE_NOISE)
 
     def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
-        """The candidates' cores summed with weights (n, L): (n, side^p)."""
+        """Return the cores of candidates, summed with weights (n, L): (n, side^p)."""
         inside = self._inside(contexts, candidates)
         first, *rest = (inside * inverse_norm(inside, dim=2).unsqueeze(2)).unbind(0)
         parts, half = [first * weights.unsqueeze(1), *rest], self.p // 2
@@ -141,7 +141,7 @@ class OrdinaryFillers:
         return (torch.bmm(columns_outer(parts[:half]), right.mT) if half else right.sum(2)).flatten(1)
 
     def remove_partial_traces(self, memory: Tensor) -> Tensor:
-        """The memory without the traces of pairs of modes.
+        """Return the memory without the traces over pairs of modes.
 
         Components that share a basis have them: a^T B B^T b does not average out over contexts. Taken out pair of modes
         by pair of modes, they come back a little, by 1/d of themselves; twice is enough.
@@ -157,7 +157,7 @@ class OrdinaryFillers:
 
 @dataclass(frozen=True)
 class CompactFillers:
-    """Fillers of p k1 numbers: their outer product is their core in every context."""
+    """Fillers of p k1 numbers, whose outer product is their core in every context."""
 
     d: int
     p: int
@@ -167,11 +167,11 @@ class CompactFillers:
     cell = 1
 
     def interference(self, basis: Basis) -> tuple[float, float]:
-        """The noise of other pairs: components with bases of their own interfere alike, whatever their fillers."""
+        """Return the noise of other pairs, with any filler: components with bases of their own interfere alike."""
         return 1.0, 1.0
 
     def uneven(self, basis: Basis) -> float:
-        """Nothing: how alike their components are makes no difference."""
+        """Return 0: similar components make no difference."""
         return 0.0
 
     @cached_property
@@ -201,23 +201,23 @@ class CompactFillers:
         return self.p, self.k1, self.d
 
     def maps(self, contexts: Subspaces | Blocks) -> Sequence[SubspaceMap]:
-        """The map of each component."""
+        """Return the map of each component."""
         return [contexts.mapped(component) for component in range(self.p)]
 
     def components(self, fillers: Tensor, contexts: Subspaces | Blocks | None) -> Tensor:
-        """Fillers (*, p, k1) with unit rows: each has its own scale, since the product of several might overflow."""
+        """Return fillers (*, p, k1) with unit rows, each scaled by itself: products of norms may overflow."""
         return fillers * inverse_norm(fillers, dim=-1).unsqueeze(-1)
 
     def bound(self, components: Tensor, contexts: Subspaces | Blocks) -> Tensor:
-        """Components as vectors (n, p, d) of the whole space."""
+        """Return components as vectors (n, p, d) of the whole space."""
         return contexts.each_mapped().lift(components.reshape(-1, 1, self.k1)).view(-1, self.p, self.d)
 
     def codes(self, candidates: Tensor) -> Tensor:
-        """The flat cores (*, k1^p) that candidates are."""
+        """Return the flat cores (*, k1^p) of candidates."""
         return outer(self.components(candidates, None).unbind(-2))
 
     def match(self, cores: Tensor, contexts: Subspaces | Blocks | None, given: Candidates, room: int) -> Tensor:
-        """Inner products of cores with candidates (L, p, k1), codes, unit parts laid flat, or each context's own."""
+        """Return inner products of cores with candidates of any kind."""
         count, candidates, unit = cores.shape[0], given.tensor, given.kind == "parts"
         if not given.shared:  # the codes of all contexts' own would not fit into the workspace together
             flat = cores.flatten(1)
@@ -226,19 +226,19 @@ class CompactFillers:
             return collect(count, products).squeeze(2)
         if given.kind == "codes":
             return cores.flatten(1) @ candidates.mT
-        if 3 * count <= self.k1 ** (self.p // 2):  # so few contexts do not pay for making codes
+        if 3 * count <= self.k1 ** (self.p // 2):  # codes do not pay for few contexts
             columns = (candidates if unit else candidates.flatten(1)).mT.reshape(self.p, 1, self.k1, -1)
             return contract(cores, columns.expand(-1, count, -1, -1), unit)
         codes = outer(candidates.unflatten(1, self.filler_shape).unbind(1)) if unit else self.codes(candidates)
         return cores.flatten(1) @ codes.mT
 
     def expected(self, weights: Tensor, contexts: Subspaces | Blocks, candidates: Candidates) -> Tensor:
-        """The candidates' cores summed with weights (n, L): (n, k1^p)."""
+        """Return the cores of candidates, summed with weights (n, L): (n, k1^p)."""
         codes = candidates.tensor if candidates.kind == "codes" else self.codes(candidates.tensor)
         return weights.to(codes.dtype) @ codes
 
     def remove_partial_traces(self, memory: Tensor) -> Tensor:
-        """The memory itself: components with bases of their own have no traces."""
+        """Return the memory: components with bases of their own have no traces."""
         return memory
 
 

@@ -34,7 +34,7 @@ from carving.tiling import Cost, rows_within, slices
 from carving.validate import check_choice, check_integer, check_number, check_tensor
 
 CPU = torch.device("cpu")
-IN_CACHE = 2**17  # numbers of a factor that several passes find in the caches
+CACHED_NUMBERS = 2**17  # of a factor that stays in the caches for several passes
 
 
 @dataclass(frozen=True, repr=False)
@@ -249,7 +249,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         first, *rest = (vectors[:, place].mT.contiguous() for place in range(half)) if half > 1 else [vectors[:, 0].mT]
         first = first[own] * scale
         # A wide right factor is packed by BLAS for every part: parts of half its size keep that small.
-        numbers = max(IN_CACHE, right.numel() // 2)
+        numbers = max(CACHED_NUMBERS, right.numel() // 2)
         many = len(memory)
         for rows in slices(many, many if half == 1 else rows_within(numbers, len(scale) * self.d ** (half - 1))):
             left = columns_outer([first[rows], *rest])
@@ -334,7 +334,7 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
 
 
 def check_flags(**flags: bool) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse flags that are neither True nor False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise BadType(f"{name} must be True or False, got {flag!r}. The paper has signed=False, compact=False.")

@@ -1,6 +1,6 @@
 """The subspaces of OSC's contexts, and the linear maps between the whole space and the coordinates inside.
 
-A map takes rows of n contexts at once: `side` is the number of coordinates inside.
+A map takes rows of n contexts at once; `side` is the number of coordinates inside.
 """
 
 import math
@@ -17,10 +17,10 @@ from carving.schemes.base import Contexts
 from carving.schemes.moments import Basis
 from carving.tensors import kept, lasting, thin_product, transformed
 
-KEPT = 2**18  # coordinates of contexts whose maps are kept at most: 3 MiB
-FEW, WIDE = 8, 512  # blocks of so many coordinates with which a product is faster than sums of rows that fit no cache
-DENSE = 2**14  # numbers of a basis that is kept beside, and of a table that is multiplied with it in one small product
-WORK = 2**20  # multiplications for which a product with a memory is as fast as sums of its rows
+MAX_CACHED_COORDINATES = 2**18  # of contexts whose maps are cached: 3 MiB
+MAX_FEW_BLOCKS, MIN_WIDE_SPACE = 8, 512  # where dense products are faster than sums of rows that fit no cache
+MAX_DENSE_BASIS = 2**14  # numbers of a basis that is cached, and of a table that is multiplied with it in one product
+MAX_DENSE_PRODUCT = 2**20  # multiplications up to which a dense product with a memory is as fast as sums of its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Subspaces(Contexts):
     """The contexts of OSC: orthonormal rows that span the kept or the forbidden directions, and an amplitude."""
 
     basis: Tensor  # (n, rank, d), or for compact fillers one a component: (n, p, k1, d)
-    amplitudes: Tensor  # (n,), a sign times how loud the context is written
+    amplitudes: Tensor  # (n,), the sign times the magnitude with which the context is written
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,11 +36,11 @@ class Subspaces(Contexts):
         return self.amplitudes.shape
 
     def mapped(self, component: int | None = None) -> "Kept":
-        """The map of all components, or of one of those that have a basis each."""
+        """Return the map of all components, or of one component that has a basis of its own."""
         return Kept(self.basis if component is None else self.basis[:, component])
 
     def each_mapped(self) -> "Kept":
-        """The maps of all components of all contexts, one after the other."""
+        """Return the maps of all components of all contexts, in one object."""
         return Kept(self.basis.flatten(0, 1))
 
 
@@ -55,14 +55,14 @@ class Kept:
         return torch.bmm(rows, self.basis.mT)
 
     def project_few(self, rows: Tensor) -> Tensor:
-        """The same for few rows of each context, which is faster so: BLAS likes the larger matrix first."""
+        """`project` for few rows of each context: BLAS is faster with the larger matrix first."""
         return torch.bmm(self.basis, rows.contiguous().mT).mT
 
     def lift(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) inside -> (n, m, d): the transpose of `project`."""
         return torch.bmm(rows, self.basis)
 
-    embed = lift  # what is known to lie inside
+    embed = lift  # of rows that lie inside
 
     def lift_sum(self, rows: Tensor) -> Tensor:
         """Rows (n, m, side) lifted and summed over contexts: (d, m)."""
@@ -101,7 +101,7 @@ class Blocks(Contexts):
     """The contexts of OSC as blocks: two bytes a coordinate, and an amplitude."""
 
     places: Tensor  # (n, d), or for compact fillers (n, p, d): coordinates block by block, ~j for j with a minus
-    amplitudes: Tensor  # (n,), a sign times how loud the context is written
+    amplitudes: Tensor  # (n,), the sign times the magnitude with which the context is written
     rank: int
     _maps: "dict[int | None, KeptBlocks]" = field(default_factory=dict, init=False, repr=False)
 
@@ -115,11 +115,11 @@ class Blocks(Contexts):
 
     @property
     def basis(self) -> Tensor:
-        """The orthonormal rows that they stand for: (n, rank, d), or (n, p, rank, d)."""
+        """The orthonormal rows, (n, rank, d) or (n, p, rank, d)."""
         return self.each_mapped().basis.view(*self.places.shape[:-1], self.rank, -1)
 
     def mapped(self, component: int | None = None) -> "KeptBlocks":
-        """The map of all components, or of one of those that have a basis each; kept while they are few."""
+        """Return the map of all components, or of one that has a basis of its own; cached while they are few."""
         known = self._maps.get(component)
         if known is None:
             whole = self.each_mapped()
@@ -131,7 +131,7 @@ class Blocks(Contexts):
         return known
 
     def each_mapped(self) -> "KeptBlocks":
-        """The maps of all components of all contexts, one after the other."""
+        """Return the maps of all components of all contexts, in one object."""
         known = self._maps.get(None)
         if known is not None:
             return known
@@ -144,7 +144,7 @@ class Blocks(Contexts):
 
     @property
     def _keeps(self) -> bool:
-        return self.places.numel() <= KEPT and not transformed()
+        return self.places.numel() <= MAX_CACHED_COORDINATES and not transformed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,29 +159,29 @@ class KeptBlocks:
 
     @classmethod
     def of(cls, places: Tensor, rank: int, dtype: torch.dtype) -> "KeptBlocks":
-        """The map of contexts of these places (n, d)."""
+        """Return the map of contexts with places (n, d)."""
         own = cut(places.shape[1], rank, dtype, places.device)
         order = torch.maximum(places, ~places).long()
         return cls(order, torch.copysign(own.scale, places), rank, own)
 
     def every(self, step: int, start: int) -> "KeptBlocks":
-        """The maps from one on, every so many."""
+        """Return the maps `start`, `start + step`, ..."""
         dense = self.basis[start::step] if self.small else None
         return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut, dense)
 
     @property
     def small(self) -> bool:
-        """Whether products with the dense basis are faster, and it is kept."""
-        return self.rank * self.order.numel() <= DENSE and not transformed()
+        """Whether products with the dense basis are faster; it is cached then."""
+        return self.rank * self.order.numel() <= MAX_DENSE_BASIS and not transformed()
 
     @property
     def few(self) -> bool:
-        """Whether so few blocks are so wide that products with the dense basis are faster."""
-        return self.rank <= FEW and self.order.shape[1] >= WIDE
+        """Whether the blocks are few and wide, so that products with the dense basis are faster."""
+        return self.rank <= MAX_FEW_BLOCKS and self.order.shape[1] >= MIN_WIDE_SPACE
 
     @property
     def basis(self) -> Tensor:
-        """As orthonormal rows (n, rank, d)."""
+        """The orthonormal rows (n, rank, d)."""
         if self._dense is not None:
             return self._dense
         count, d = self.order.shape
@@ -194,10 +194,10 @@ class KeptBlocks:
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) of the space -> (n, m, side) inside."""
-        return torch.bmm(self.basis, rows.mT).mT  # so few entries that their sums would cost more than the product
+        return torch.bmm(self.basis, rows.mT).mT  # sums of rows would cost more than this product
 
     def project_few(self, rows: Tensor) -> Tensor:
-        """The same for few rows of each context: without making the basis."""
+        """`project` for few rows of each context, without the dense basis."""
         parts = rows.gather(2, self.order.unsqueeze(1).expand_as(rows))
         parts *= self.weights.unsqueeze(1)
         return parts @ self.cut.members.mT
@@ -242,14 +242,14 @@ class KeptBlocks:
     def contract_memory(self, memory: Tensor) -> Tensor:
         """A memory (d, rest) -> (n, side, rest): all contexts at once."""
         count = self.order.shape[0]
-        if self.few or (self.small and self.rank * count * memory.numel() <= WORK):
+        if self.few or (self.small and self.rank * count * memory.numel() <= MAX_DENSE_PRODUCT):
             return self.basis @ memory
         return bag(memory, self.order, self._starts(count), self.weights).view(count, self.rank, -1)
 
     def contract_shared(self, tensors: Tensor) -> Tensor:
         """Tensors (q, d, rest) that all contexts share -> (q, n, side, rest)."""
         (number, d, rest), count = tensors.shape, len(self.order)
-        if self.small and tensors.numel() <= DENSE:
+        if self.small and tensors.numel() <= MAX_DENSE_BASIS:
             basis = self.basis.view(-1, d).expand(number, -1, -1)
             return torch.bmm(basis, tensors).view(number, count, self.rank, rest)
         order, weights = self.order, self.weights
@@ -271,7 +271,7 @@ def reordered(parts: Tensor, order: Tensor) -> Tensor:
 
 
 def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums of a table's rows: of those from each start to the next."""
+    """Return weighted sums of a table's rows: one for the rows from each start to the next."""
     if torch._C._are_functorch_transforms_active():  # embedding_bag has no rule for vmap
         owners = torch.searchsorted(starts, steps(rows.numel(), 1, rows.device), right=True) - 1
         weighted = table[rows.reshape(-1)] * weights.reshape(-1, 1)
@@ -279,11 +279,11 @@ def bag(table: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
     return torch.embedding_bag(table, rows.reshape(-1), starts, False, 0, False, weights.reshape(-1))[0]
 
 
-# How d coordinates are cut into blocks: the same for all contexts, so it is made once and kept.
+# How d coordinates are cut into blocks: alike for all contexts, hence cached.
 
 
 class Cut(NamedTuple):
-    """Which block each of d places belongs to."""
+    """The blocks of d places."""
 
     owners: Tensor  # (d,) its index
     members: Tensor  # (rank, d) 1 where it is the row's
@@ -293,7 +293,7 @@ class Cut(NamedTuple):
 
 @kept
 def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
-    """The blocks of d places."""
+    """Return the cut of d places into `rank` blocks."""
     sizes = torch.full((rank,), d // rank, device=device)
     sizes[: d % rank] += 1
     blocks = torch.arange(rank, device=device)
@@ -304,7 +304,7 @@ def cut(d: int, rank: int, dtype: torch.dtype, device: torch.device) -> Cut:
 
 @kept
 def starts(d: int, rank: int, number: int, device: torch.device) -> Tensor:
-    """Where the blocks of `number` times d places begin."""
+    """Return where the blocks of `number` times d places begin."""
     within = torch.arange(rank, device=device)
     within = within * (d // rank) + within.clamp_max(d % rank)
     return (within + steps(number, d, device).unsqueeze(1)).flatten()
@@ -312,7 +312,7 @@ def starts(d: int, rank: int, number: int, device: torch.device) -> Tensor:
 
 @kept
 def steps(number: int, size: int, device: torch.device) -> Tensor:
-    """0, size, 2 size, ..."""
+    """Return 0, size, 2 size, ..."""
     return torch.arange(0, number * size, size, device=device)
 
 
@@ -321,7 +321,7 @@ def steps(number: int, size: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """What a map keeps is what contexts forbid; inside are all d coordinates of what is left."""
+    """The map of contexts whose basis spans the forbidden directions; inside are d coordinates of the rest."""
 
     kept: Kept | KeptBlocks
 
@@ -332,7 +332,7 @@ class Forbidden:
     lift = project_few = project
 
     def embed(self, rows: Tensor) -> Tensor:
-        """What is known to lie inside, as it is."""
+        """Return rows that lie inside, unchanged."""
         return rows
 
     def lift_sum(self, rows: Tensor) -> Tensor:
@@ -358,7 +358,7 @@ SubspaceMap = Kept | KeptBlocks | Forbidden
 
 @dataclass(frozen=True, eq=False)
 class PartOf:
-    """A map of a space of which only some rows are there; what would come of the others is left out."""
+    """A map of some coordinates of a space: a partial sum of the projection, and a part of the lifted rows."""
 
     whole: SubspaceMap
     rows: slice
@@ -366,28 +366,28 @@ class PartOf:
 
     @classmethod
     def last(cls, whole: SubspaceMap, rows: slice, d: int) -> SubspaceMap:
-        """That of the last mode, of which reading and writing want nothing else than this."""
+        """Return the map of the last mode, which `read_modes` only projects and `write_modes` only lifts."""
         return cast(SubspaceMap, cls(whole, rows, d))
 
     def project(self, rows: Tensor) -> Tensor:
-        """The rows (n, m, those that are there) -> (n, m, side): what they add to the projection of all of them."""
+        """Partial rows (n, m, part) -> (n, m, side): their share of the projection of whole rows."""
         space = rows.new_zeros(*rows.shape[:-1], self.d)
         space[..., self.rows] = rows
         return self.whole.project(space)
 
     def lift(self, rows: Tensor) -> Tensor:
-        """Rows (n, m, side) inside -> (n, m, those that are there)."""
+        """Rows (n, m, side) inside -> partial rows (n, m, part)."""
         return self.whole.lift(rows)[..., self.rows]
 
 
 def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor:
-    """All modes of a tensor (d, d^(modes-1)) taken inside, each by its map: (n, ..., side), side^modes numbers each.
+    """Return a tensor (d, d^(modes-1)) with each mode projected by its map: (n, side, ..., side).
 
-    The last map only projects (or lifts), so that it may be that of a part of its space.
+    The last map only projects, so that it may be a `PartOf` its space.
     """
     first, *others = maps
     d = memory.shape[0]
-    if others[2:]:  # slab by slab: what one product gives for all of them does not fit into any cache
+    if others[2:]:  # slab by slab: the product of all slabs at once does not fit into any cache
         slabs = [read_modes(slab.view(d, -1), others, side).flatten(1) for slab in memory]
         return first.contract(torch.stack(slabs, dim=1).unsqueeze(1))
     cores = first.contract_memory(memory)
@@ -398,7 +398,7 @@ def read_modes(memory: Tensor, maps: Sequence[SubspaceMap], side: int) -> Tensor
 
 
 def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
-    """Cores (n, side, ..., side) lifted mode by mode and summed over contexts: (d, d^(modes-1)); see `read_modes`."""
+    """Return cores (n, side, ..., side) lifted mode by mode and summed over contexts, (d, d^(modes-1))."""
     first, *others = maps
     for last in reversed(others):  # from the last mode to the first, each turned to the front when done
         cores = last.lift(cores.flatten(1, -2)).unflatten(1, cores.shape[1:-1]).movedim(-1, 1)
@@ -407,7 +407,7 @@ def write_modes(cores: Tensor, maps: Sequence[SubspaceMap]) -> Tensor:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Which subspaces are drawn, and how contexts are written."""
+    """The distribution of contexts."""
 
     shape: tuple[int, ...]  # of the basis: (rank, d), or for compact fillers (p, k1, d)
     basis: Basis
@@ -415,7 +415,7 @@ class Ensemble:
     spread: float
 
     def draw(self, names: Sequence[bytes], *, seed: int, dtype: torch.dtype) -> Subspaces | Blocks:
-        """The contexts of paths, from their canonical bytes alone."""
+        """Return the contexts of paths, given as canonical bytes."""
         if self.basis == "gaussian":
             bases, words = hashing.bases(names, self.shape, seed=seed, purpose="context", dtype=dtype)
             return Subspaces(bases, self._amplitudes(words).to(dtype))
@@ -429,6 +429,6 @@ class Ensemble:
 
 
 def amplitude(uniform: Tensor, spread: float) -> Tensor:
-    """How loud a context is written, of a number of [0, 1): even on a scale of decibels, with a mean square of 1."""
+    """Return amplitudes from numbers of [0, 1): uniform on a logarithmic scale, with a mean square of 1."""
     mean_square = math.sinh(2 * spread) / (2 * spread)
     return torch.exp(spread * (2 * uniform - 1)) / math.sqrt(mean_square)

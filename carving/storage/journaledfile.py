@@ -129,10 +129,10 @@ class JournaledFile:
         file: FileIO | None = None
         try:
             if seen.journal is not None:
-                mode = "rb+" if in_turn else "rb"
-                file = journal.open_journal(self.path, mode)
+                file = journal.open_journal(self.path, "rb+" if in_turn else "rb")
             found = self._look(seen, file)
             if in_turn and found is not None:
+                self._close_journal()
                 self._open_journal, file = file, None
             return found
         except (Changed, NotWhole, OSError):  # `load` will say what is the matter
@@ -164,13 +164,18 @@ class JournaledFile:
         with locked(self.path):
             before = self._turn
             try:
+                self._close_journal()  # which another turn, of this thread or of the process that forked us, has open
                 self._turn = get_ident()
                 self._settle()
                 yield
             finally:
-                self._turn, file, self._open_journal = before, self._open_journal, None
-                if file is not None:
-                    file.close()
+                self._turn = before
+                self._close_journal()
+
+    def _close_journal(self) -> None:
+        file, self._open_journal = self._open_journal, None
+        if file is not None:
+            file.close()
 
     def _settle(self) -> None:
         """Take back a change that failed, if it was stored all the same."""

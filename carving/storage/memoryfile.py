@@ -504,20 +504,14 @@ def _sample(said: dict[str, Any]) -> PairSample:
     bits, data = said["bits"], base64.b64decode(said["keys"], validate=True)
     keys = [data[start : start + KEY_BYTES] for start in range(0, len(data), KEY_BYTES)]
     weights, fewer = said.get("weights", [1.0] * len(keys)), said.get("fewer", [0] * len(keys))
-    if not _are_bits([bits]) or len(data) % KEY_BYTES or len(keys) > MAX_SAMPLED_PAIRS:
-        raise NotWhole(f"the sample of pairs has {len(data)} bytes of keys with {bits!r} zero bits")
-    if len({len(keys), len(set(keys)), len(weights), len(fewer)}) > 1:
+    if len(keys) > MAX_SAMPLED_PAIRS or len({len(keys), len(set(keys)), len(weights), len(fewer)}) > 1:
         raise NotWhole(f"the sample of pairs has {len(set(keys))} keys and {len(weights)} weights")
-    if not _are_bits(fewer):
-        raise NotWhole("the sample of pairs has invalid numbers of bits")
+    if len(data) % KEY_BYTES or not all(type(each) is int and 0 <= each <= MAX_BITS for each in (bits, *fewer)):
+        raise NotWhole(f"the sample of pairs has {len(data)} bytes of keys, or invalid numbers of bits")
     if not all(type(weight) in (int, float) and 0 < abs(weight) <= MAX_COUNT for weight in weights):
         raise NotWhole("the sample of pairs has invalid weights")
     known = {key: less for key, less in zip(keys, fewer, strict=True) if less}
     return PairSample(bits, dict(zip(keys, map(float, weights), strict=True)), known)
-
-
-def _are_bits(numbers: list[Any]) -> bool:
-    return all(type(number) is int and 0 <= number <= MAX_BITS for number in numbers)
 
 
 def _histogram(said: dict[str, Any], is_sum: bool) -> Histogram:

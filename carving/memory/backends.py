@@ -1,0 +1,369 @@
+"""Backends of memories: where a state lives, and how changes reach it.
+
+A backend has one reader at a time, and replaces it whole. To write another one, derive from `Backend`: `commit` runs
+`fill` on a `Change` of the current reader, puts the change where it belongs, and then shows the reader after it.
+`InMemory` is the model; `FileBacked` also writes every change to a journal.
+"""
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, islice
+from threading import RLock
+from typing import NamedTuple, NoReturn, TypeVar
+from weakref import WeakSet
+
+import torch
+
+from carving.errors import BadValue
+from carving.formats.documents import Pair
+from carving.memory.capacity import CapacityMonitor
+from carving.memory.pairs import BATCH, Batch, OnProgress, report
+from carving.memory.reader import READ_ONLY, Reader
+from carving.memory.storage import bind_records, contents_of, load, replayed
+from carving.memory.update import (
+    NOTHING,
+    Change,
+    check_weights,
+    checked,
+    levels_of,
+    store,
+    store_of_ranks,
+)
+from carving.schemes.base import Scheme
+from carving.storage import memoryfile
+from carving.storage.atomic import NotFlushed
+from carving.storage.journal import Entry, JournalRecord, journal_path
+from carving.storage.journaledfile import JournaledFile, Version
+from carving.storage.locks import Place, shown
+from carving.storage.tensorfile import check_replaceable, refusing_damage
+from carving.symbols.paths import Paths
+
+T = TypeVar("T")
+
+SAFE_WEIGHTS = 1e5  # a sum of weights: more may be too much for the weights before, which the tensor's energy tells
+LARGE_WEIGHT = 1e6  # more may be too much for the tensor's numbers, which is seen when they are added
+MODIFIED = (
+    "The memory was modified while store() or forget() was consuming its input. Pass a list instead of a generator "
+    "that modifies it."
+)
+_with_locks: WeakSet["Backend"] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """Give each backend a new lock: the thread that holds the old one is not in the child process."""
+    for backend in _with_locks:
+        backend.make_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+class Backend(ABC):
+    """Where the state of a memory lives.
+
+    Attributes:
+        repeats: Whether `commit` may call `fill` several times.
+        monitor: What warns of overfull memories.
+        lock: What changes of this process hold.
+    """
+
+    repeats = False
+
+    def __init__(self) -> None:
+        self.monitor = CapacityMonitor()
+        self.make_lock()
+
+    def make_lock(self) -> None:
+        """Make the lock that changes of this process hold."""
+        self.lock = RLock()
+        _with_locks.add(self)  # of no effect if it is there already, as while locks are renewed
+
+    @property
+    @abstractmethod
+    def reader(self) -> Reader:
+        """The reader of the current state."""
+
+    @property
+    def counted(self) -> Reader:
+        """A reader whose counts are up to date, though its tensor may not be."""
+        return self.reader
+
+    @abstractmethod
+    def commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
+        """Make a change, and return what `fill` returns.
+
+        Args:
+            fill: Called with a `Change` of the current reader, to which it adds pairs; possibly again, if another
+                process was faster. A change without pairs is dropped.
+            stores: Whether the change only adds pairs, so that the memory may get over capacity.
+        """
+
+    @abstractmethod
+    def transform(self, make: Callable[[Reader], Reader]) -> None:
+        """Replace the reader by one that is made of it, by other means than a change."""
+
+    def store(self, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None = None) -> int:
+        """Store batches of pairs, which may be read once only, and return their number."""
+        return self.commit(lambda change: store(change, parts, weight, on_progress), stores=True)
+
+    def after(self, change: Change, stores: bool) -> Reader:
+        """Return the reader after a change; warn if it gets over capacity."""
+        after = checked(change)
+        if stores:
+            self.monitor.check(change.before, after)
+        else:
+            self.monitor.reset()
+        return after
+
+
+class InMemory(Backend):
+    """A state in this process alone."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        self._reader = reader
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of the current state."""
+        return self._reader
+
+    def commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
+        """Make a change, and return what `fill` returns."""
+        with self.lock:
+            change = Change(self._reader)
+            result = fill(change)
+            if change.pairs:
+                self._put(change.before, self.after(change, stores))
+        return result
+
+    def transform(self, make: Callable[[Reader], Reader]) -> None:
+        """Replace the reader by one that is made of it."""
+        with self.lock:
+            before = self._reader
+            after = make(before)
+            if after is not before:
+                self.monitor.reset()
+                self._put(before, after)
+
+    def _put(self, before: Reader, after: Reader) -> None:
+        """Replace the reader: one assignment, which happens or does not."""
+        if self._reader is not before:
+            raise BadValue(MODIFIED)
+        self._reader = after
+
+
+class Replicated(InMemory):
+    """A state that every rank holds: each stores its own pairs, and all get those of all ranks."""
+
+    def store(self, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None = None) -> int:
+        """Store the pairs of all ranks, and return their number."""
+        ranks = self._reader.ranks
+        return self.commit(lambda change: store_of_ranks(change, parts, weight, ranks, on_progress), stores=True)
+
+
+class ReadOnly(InMemory):
+    """A state that does not change."""
+
+    def commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> NoReturn:
+        """Refuse."""
+        raise BadValue(READ_ONLY)
+
+    def transform(self, make: Callable[[Reader], Reader]) -> NoReturn:
+        """Refuse."""
+        raise BadValue(READ_ONLY)
+
+
+class Snapshot(NamedTuple):
+    """What is known of a file at one moment: replaced whole, as states are."""
+
+    reader: Reader  # its tensor lacks
+    pending: tuple[JournalRecord, ...]  # these changes, which are counted and on disk
+    version: Version  # of the file
+
+    def counting(self, reader: Reader, records: Iterable[JournalRecord], version: Version) -> "Snapshot":
+        """Return the snapshot with more changes, which the reader counts, but its tensor does not have."""
+        return Snapshot(reader, (*self.pending, *records), version)
+
+
+class FileBacked(Backend):
+    """A state in a file and its journal, which any number of processes change in turn.
+
+    Args:
+        path: The memory file.
+        device: Device of the tensor.
+    """
+
+    repeats = True  # if another process was faster
+
+    def __init__(self, path: Place, device: torch.device | str = "cpu") -> None:
+        super().__init__()
+        self.file, self._device = JournaledFile(path), device
+        self.now = self._loaded()
+        check_replaceable(self.file.path, "memory", None)  # which a read-only file is not
+        self._tried = 0  # changes with which the journal was last too long, and could not be made shorter
+
+    def _loaded(self) -> Snapshot:
+        reader, version = load(self.file, self._device)
+        return Snapshot(reader, (), version)
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of what was last read, with all its changes in the tensor."""
+        now = self.now
+        if now.pending:
+            with self.lock:
+                now = self.now
+                if now.pending:
+                    now = self.now = now._replace(reader=bind_records(now.reader, now.pending), pending=())
+        return now.reader
+
+    @property
+    def counted(self) -> Reader:
+        """The reader of what was last read; changes may not be in the tensor yet."""
+        return self.now.reader
+
+    def refresh(self) -> None:
+        """Read the changes that others have made, without waiting for changes in progress."""
+        with self.lock:
+            self._look_again()
+            self.file.accept_doubt()
+
+    def store(self, parts: Iterable[list[Pair]], weight: float, on_progress: OnProgress | None = None) -> int:
+        """Write pairs to the journal, to be bound at the next query; write the whole file if there are many."""
+        pairs, version = chain.from_iterable(parts), self.now.version
+        most = version.max_pairs(self.counted.scheme.facts.memory_scalars)
+        first = list(islice(pairs, most + 1))  # before it is our turn: they may come slowly
+        if not first:
+            raise BadValue(NOTHING)
+        if len(first) > most or abs(weight) > LARGE_WEIGHT:
+            return self._store_whole(chain(first, pairs), weight, on_progress)
+        batch, scheme = Batch(first), self.counted.scheme
+        check_depths(scheme, batch.paths)
+        record = JournalRecord.of(entries_of(batch, weight))
+        if len(record.body) > version.max_bytes:
+            return self._store_whole(iter(first), weight, on_progress)
+        while True:
+            with self._turn():
+                # Trained fillers may be too large for the tensor's numbers, which is seen when they are added.
+                at_once = self.counted.state.trained is not None
+                at_once = at_once or not 1 / SAFE_WEIGHTS <= abs(weight) <= SAFE_WEIGHTS / len(batch)
+                change = Change(self.reader if at_once else self.counted)
+                if at_once:
+                    change.add(batch, weight)
+                else:
+                    change.count(batch, weight)
+                if self._append(self.after(change, stores=True), record, at_once):
+                    break
+        report(on_progress, len(batch))
+        return len(batch)
+
+    def _store_whole(self, pairs: Iterator[Pair], weight: float, on_progress: OnProgress | None) -> int:
+        with self._turn():
+            change = Change(self.reader)
+            stored = store(change, iter(lambda: list(islice(pairs, BATCH)), []), weight, on_progress)
+            if self.reader is not change.before:
+                raise BadValue(MODIFIED)
+            self._write_base(self.after(change, stores=True))
+        return stored
+
+    def commit(self, fill: Callable[[Change], T], *, stores: bool = False) -> T:
+        """Make a change, write it to the journal, and return what `fill` returns."""
+        while True:
+            with self._turn():
+                change = Change(self.reader, journaled=True)
+                result = fill(change)
+                if not change.pairs:
+                    return result
+                after, record = self.after(change, stores), JournalRecord.of(change.entries or ())
+                if max(change.sizes) > LARGE_WEIGHT or self._is_long(record):
+                    self._write_base(after)
+                    return result
+                if self._append(after, record, at_once=True):
+                    return result
+
+    def transform(self, make: Callable[[Reader], Reader]) -> NoReturn:
+        """Refuse what a journal cannot record."""
+        raise BadValue(
+            "A memory from carving.open() is file-backed and changes only by store(), forget() and replace(): it "
+            "cannot be consolidated or assigned to. Use Memory.load(file) for a detached copy, and save it."
+        )
+
+    def compact(self) -> int:
+        """Write the whole file, and return the number of changes that the journal had."""
+        with self._turn():
+            changes = self.now.version.changes
+            if changes:
+                self._write_base(self.reader)
+        return changes
+
+    def _is_long(self, more: JournalRecord | None = None) -> bool:
+        """Whether the journal, with another record, is long enough for a new base."""
+        return self.now.version.is_long(self.counted.scheme.facts.memory_scalars, more)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the file's write lock, with all changes of others known."""
+        # The file's lock before our own: whoever has the first may be waiting for the second.
+        with self.file.turn(), self.lock:
+            self._look_again()
+            yield
+
+    def _look_again(self) -> None:
+        now = self.now
+        version = self.file.read_new(now.version)
+        if version is None:
+            self.now = self._loaded()
+        elif version.records:
+            with refusing_damage(journal_path(self.file.path)):
+                reader = replayed(now.reader, version.records, bind=False)
+            self.now = now.counting(reader, version.records, version)
+        else:
+            self.now = now._replace(version=version)
+
+    def _append(self, reader: Reader, record: JournalRecord, at_once: bool) -> bool:
+        """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
+        now = self.now
+        version = self.file.append(now.version, record)
+        if version is None:
+            return False
+        self.now = Snapshot(reader, (), version) if at_once else now.counting(reader, [record], version)
+        if version.changes > 2 * self._tried and self._is_long():
+            try:
+                self._write_base(self.reader)
+            except OSError as error:  # the change is made all the same
+                self._tried = version.changes
+                warnings.warn(
+                    f"{shown(self.file.path)} could not be compacted ({shown(error)}). Its changes stay in the "
+                    "journal.",
+                    NotFlushed,
+                    stacklevel=3,
+                )
+        return True
+
+    def _write_base(self, reader: Reader) -> None:
+        state = reader.state
+        dtype = memoryfile.precision(self.file.path, state.tensor)
+        try:
+            check_weights(reader, [levels_of(state)], dtype=dtype)
+        except BadValue:  # then the file gets wider numbers
+            dtype = None
+        version = self.file.write(contents_of(state), dtype)
+        if dtype is not None and dtype != state.scheme.dtype:  # others read what is rounded
+            reader = reader.after(replace(state, tensor=memoryfile.rounded(state.tensor, dtype)))
+        self.now = Snapshot(reader, (), version)
+
+
+def check_depths(scheme: Scheme, paths: Paths) -> None:
+    """Refuse paths that a scheme has no contexts for, which depends on their length alone."""
+    scheme.contexts(list({len(path): path for path in paths}.values()))
+
+
+def entries_of(batch: Batch, weight: float = 1.0) -> list[Entry]:
+    """Return the entries of a change that stores pairs with a weight."""
+    return [Entry(path, value, weight) for path, value in zip(batch.paths.names, batch.names, strict=True)]
