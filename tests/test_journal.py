@@ -712,7 +712,7 @@ def test_a_record_of_another_that_lies_is_told_as_damage(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
         lying = JournalRecord(b"s1:a", 1, bytes(16))
-        now = memory._now.version
+        now = memory._backend.now.version
         journal.append(file, now.base, now.journal, lying)
         for look in (memory.refresh, lambda: memory.store(PAIRS[6:7]), lambda: Memory.load(file)):
             with pytest.raises(BadFile, match=r"file.journal is corrupt \(a record has malformed pairs"):

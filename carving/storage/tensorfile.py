@@ -104,7 +104,7 @@ def check_version(
 # Reading
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """A tensor as a header declares it: its bytes begin and end so many bytes behind the header."""
 
     name: str
@@ -184,7 +184,7 @@ def _read_header(file: FileIO, size: int) -> bytes:
     return bytes(_fill(file, bytearray(length), "the header"))
 
 
-def _parse_header(raw: bytes, size: int) -> tuple[Metadata, list[Entry]]:
+def _parse_header(raw: bytes, size: int) -> tuple[Metadata, list[TensorEntry]]:
     """Return the metadata and the tensors that a header declares, in their order; `size` bytes must follow it."""
     with parsing():
         header = json.loads(raw.decode())
@@ -205,9 +205,9 @@ def _parse_header(raw: bytes, size: int) -> tuple[Metadata, list[Entry]]:
     return metadata, entries
 
 
-def _parse_entry(name: str, said: Any) -> Entry:
+def _parse_entry(name: str, said: Any) -> TensorEntry:
     try:
-        entry = Entry(name, DTYPES[said["dtype"]], tuple(said["shape"]), *said["data_offsets"])
+        entry = TensorEntry(name, DTYPES[said["dtype"]], tuple(said["shape"]), *said["data_offsets"])
         sizes = [*entry.shape, entry.start, entry.end]
         is_valid = len(said) == 3 and {type(size) for size in sizes} == {int} and min(sizes) >= 0
     except (LookupError, TypeError):
@@ -221,7 +221,7 @@ def _parse_entry(name: str, said: Any) -> Entry:
     return entry
 
 
-def _tensor(file: FileIO, start: int, entry: Entry) -> Tensor:
+def _tensor(file: FileIO, start: int, entry: TensorEntry) -> Tensor:
     file.seek(start + entry.start)
     try:
         with lasting():
