@@ -1,5 +1,7 @@
 """Centroids as a classifier: laws over architectures, encodings and refinements, and accuracy beside torch-hd's."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from carving import OSC, SCHEMES, TPR, VSA
 from carving.encodings import Level, Record, random
 from carving.hdc import CentroidClassifier, encoders
 from carving.hdc.centroids import RIDGES, ridge
-from carving.hdc.encoders import LevelMemory, LevelRecord
+from carving.hdc.encoders import bundle_levels, store_levels
 from carving.lab.measures.classification import LEVELS, plain, their_encoder
 from carving.schemes import CliffordOSC
 from carving.schemes.architectures import ARCHITECTURES
@@ -79,7 +81,7 @@ def test_levels_in_contexts_are_traces():
     scheme, paths = OSC(12, p=2), [("a",), ("b",), ("c",)]
     levels = Level(scheme, 0, 4, label="x")(torch.arange(5))
     slow = [scheme.trace(paths, levels[torch.tensor(row)]).flatten() for row in ([0, 4, 2], [1, 1, 3])]
-    fast = LevelMemory(scheme, levels, paths)(torch.tensor([[0, 4, 2], [1, 1, 3]]))
+    fast = store_levels(scheme, levels, paths, torch.tensor([[0, 4, 2], [1, 1, 3]]))
     assert torch.allclose(fast, torch.stack(slow), atol=1e-5)
 
 
@@ -108,7 +110,7 @@ def test_bound_levels_are_summed_as_records_are(name, generator, monkeypatch):
     numbers = torch.randint(5, (7, 6), generator=generator)
     levels = Level(vsa, 0, 4, label="x")
     record = Record(vsa, 6, levels, label="y")
-    fast = LevelRecord(vsa, levels(torch.arange(5)), record.roles)
+    fast = partial(bundle_levels, vsa, levels(torch.arange(5)), record.roles)
     slow = vsa.picture(record(numbers))
     assert torch.allclose(vsa.picture(fast(numbers)), slow, atol=1e-4)
     monkeypatch.setattr("carving.hdc.encoders.MAX_TABLE_NUMBERS", 2 * 5 * vsa.facts.memory_scalars)
@@ -182,15 +184,15 @@ def test_least_squares_of_many_points_are_those_of_few(d):
     """By the smaller product, of numbers or of points."""
     X, y = IRIS
     encoded = CentroidClassifier(d=d, encoding="projection").fit(X, y)._encoded(X).double()
-    found, wanted = ridge(encoded, torch.from_numpy(y), 3), np.eye(3)[y] * 2 - 1
+    (weights, predicted), wanted = ridge(encoded, torch.from_numpy(y), 3), np.eye(3)[y] * 2 - 1
     theirs = RidgeCV(
         RIDGES.numpy() * float(encoded.square().sum()) / len(X), fit_intercept=False, store_cv_results=True
     )
     theirs.fit(encoded.numpy(), wanted)
-    assert np.allclose(found.weights, theirs.coef_, atol=1e-6)
+    assert np.allclose(weights, theirs.coef_, atol=1e-6)
     rows = np.arange(150) != 7
     without = Ridge(theirs.alpha_, fit_intercept=False).fit(encoded.numpy()[rows], wanted[rows])
-    assert np.allclose(found.predicted[7], without.predict(encoded.numpy()[7:8])[0], atol=1e-5)
+    assert np.allclose(predicted[7], without.predict(encoded.numpy()[7:8])[0], atol=1e-5)
 
 
 @pytest.mark.parametrize(

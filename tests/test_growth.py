@@ -131,7 +131,7 @@ def test_what_cannot_grow_says_why():
 
 
 def test_where_together_takes_too_much_each_is_asked_alone(monkeypatch):
-    monkeypatch.setattr("carving.memory.evaluate.LARGEST", 0)
+    monkeypatch.setattr("carving.memory.evaluate.MAX_CORE_BYTES", 0)
     found = decode_pairs(of(SHARED, headroom=2)._reader)
     assert found.converged is None and sorted(found.pairs) == sorted(SHARED)
 

@@ -39,7 +39,7 @@ def contents(memory):
     state = memory._reader
     known = None if state.path_counts is None else dict(state.path_counts.weights())
     return dict(
-        tensor=state.tensor, values=state.vocabulary.labels, counts=state.counts.tolist(), paths=known,
+        tensor=state.tensor, values=list(state.vocabulary), counts=state.counts.tolist(), paths=known,
         sample=(state.sample.bits, dict(state.sample.weights)),
         target=state.target, calibration=state.calibration,
     )  # fmt: skip

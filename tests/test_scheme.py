@@ -379,6 +379,8 @@ def test_batches_broadcast(double, pairs):
     assert_close(more, 2 * memory, **NEAR)
     small = double.like(workspace=2_000)
     assert_close(small.score(memory, contexts, candidates), double.score(memory, contexts, candidates), **NEAR)
+    with pytest.raises(BadValue, match="need as many memories"):
+        double.add(memory[0], contexts, fillers)
     with pytest.raises(BadValue, match="Leading dimensions must broadcast"):
         double.trace(contexts, torch.stack((fillers[0], fillers[1])))
 

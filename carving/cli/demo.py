@@ -226,9 +226,7 @@ def draw(memory: Memory, pairs: list[Pair], file: FilePath) -> None:
     """A picture of the scores of what is stored and of what is not."""
     figures = load("matplotlib.figure")
     chance = random.Random(0)
-    others: list[Pair] = [
-        (path, chance.choice([w for w in memory.vocabulary.labels if w != value])) for path, value in pairs
-    ]
+    others: list[Pair] = [(path, chance.choice([w for w in memory.vocabulary if w != value])) for path, value in pairs]
     true, false = ([answer.score for answer in memory.recognize_many(asked)] for asked in (pairs, others))
     figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()

@@ -29,9 +29,9 @@ from carving.console import bar
 from carving.distributed import Ranks
 from carving.errors import BadValue
 from carving.memory import Memory
+from carving.memory.backends import check_indexable
 from carving.memory.capacity import collected
 from carving.memory.opened import Opened, open_memory
-from carving.memory.storage import check_indexable
 from carving.schemes import make
 from carving.storage.memoryfile import identity, precision
 from carving.storage.tensorfile import check_replaceable

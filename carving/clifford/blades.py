@@ -140,10 +140,10 @@ def inner(a: Element, b: Element) -> Tensor:
         return determinant(a.factors @ b.factors.mT)
     if isinstance(a, Multivectors) and isinstance(b, Multivectors):
         return (a.coordinates * b.coordinates).sum(-1)
-    if isinstance(a, Blades):
-        return _number(contract(reverse(a), b))
-    assert isinstance(b, Blades)
-    return _number(contract(reverse(b), a))
+    if isinstance(a, Multivectors):
+        a, b = b, a  # the one that is blades first
+    assert isinstance(a, Blades)
+    return expand(contract(reverse(a), b)).coordinates.squeeze(-1)
 
 
 def norm(a: Element) -> Tensor:
@@ -423,8 +423,3 @@ def _simple(a: Element) -> Blades:
     """A blade, as its vectors."""
     a = as_element(a)
     return factor(a) if isinstance(a, Multivectors) else a
-
-
-def _number(a: Blades | Multivectors) -> Tensor:
-    assert isinstance(a, Multivectors) and a.grade == 0
-    return a.coordinates.squeeze(-1)

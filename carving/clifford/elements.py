@@ -47,11 +47,6 @@ class Blades:
         return self.factors.shape[-1]
 
     @property
-    def tensor(self) -> Tensor:
-        """The factors (*, r, n)."""
-        return self.factors
-
-    @property
     def batch(self) -> torch.Size:
         """The leading (batch) dimensions."""
         return self.factors.shape[:-2]
@@ -85,11 +80,6 @@ class Multivectors:
             )
 
     @property
-    def tensor(self) -> Tensor:
-        """The coordinates (*, binom(n, grade))."""
-        return self.coordinates
-
-    @property
     def batch(self) -> torch.Size:
         """The leading (batch) dimensions."""
         return self.coordinates.shape[:-1]
@@ -112,12 +102,18 @@ def as_element(a: Element) -> Blades | Multivectors:
 
 def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> int:
     """Return the dimension of the common space; refuse elements of several dtypes, spaces or incompatible batches."""
-    dtypes = dict.fromkeys(element.tensor.dtype for element in elements)
+    tensors = [each.factors if isinstance(each, Blades) else each.coordinates for each in elements]
+    dtypes = dict.fromkeys(tensor.dtype for tensor in tensors)
     if len(dtypes) > 1:
         shown = " and ".join(map(str, dtypes))
-        raise BadType(f"All elements must have the same dtype, got {shown}. Use .to({elements[-1].tensor.dtype}).")
-    if broadcast:
-        check_broadcast([element.batch for element in elements if element.batch])
+        raise BadType(f"All elements must have the same dtype, got {shown}. Use .to({tensors[-1].dtype}).")
+    batches = dict.fromkeys(tuple(element.batch) for element in elements)
+    try:
+        if broadcast and len(batches) > 1:
+            torch.broadcast_shapes(*batches)
+    except RuntimeError:
+        shown = " and ".join(str(batch) for batch in batches if batch)
+        raise BadValue(f"Batch shapes must broadcast, got {shown}. Use unsqueeze to add dimensions.") from None
     dimensions = dict.fromkeys(element.n for element in elements)
     if len(dimensions) > 1:
         raise BadValue(
@@ -125,17 +121,6 @@ def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> in
             "Append zeros to the shorter vectors."
         )
     return elements[0].n
-
-
-def check_broadcast(batches: list[torch.Size]) -> None:
-    """Refuse batches that do not broadcast."""
-    if len(set(batches)) < 2:
-        return
-    try:
-        torch.broadcast_shapes(*batches)
-    except RuntimeError:
-        shown = " and ".join(str(tuple(batch)) for batch in batches)
-        raise BadValue(f"Batch shapes must broadcast, got {shown}. Use unsqueeze to add dimensions.") from None
 
 
 def show_shape(tensor: object) -> str:

@@ -7,7 +7,6 @@ binom(n, s + t).
 """
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from itertools import combinations
 
@@ -125,37 +124,32 @@ def _signs(s: int, t: int) -> tuple[int, ...]:
     return tuple((-1) ** sum(j > k for j in part for k in rest) for part, rest in _ways(s, t))
 
 
-def _table(make: Callable[[int, int, int], NDArray[np.int64]]) -> Callable[[int, int, int, torch.device], Tensor]:
-    """A table by n, s and t on a device, made once."""
-
-    @lru_cache(maxsize=32)
-    def kept(n: int, s: int, t: int, device: torch.device) -> Tensor:
-        with torch.inference_mode(False):  # what is kept must serve later gradients too
-            return torch.from_numpy(make(n, s, t)).to(device)
-
-    return kept
-
-
-@_table
-def _folding(n: int, s: int, t: int) -> NDArray[np.int64]:
-    """Of each subset of s + t (a column), where each way (a row) to part it stands in the flat matrix."""
-    whole = subsets(n, s + t)
-    return np.stack([ranks(n, whole[:, a]) * math.comb(n, t) + ranks(n, whole[:, b]) for a, b in _ways(s, t)])
+# What is kept must serve later gradients too: never made in inference mode.
 
 
 @lru_cache(maxsize=32)
+@torch.inference_mode(False)
+def _folding(n: int, s: int, t: int, device: torch.device) -> Tensor:
+    """Of each subset of s + t (a column), where each way (a row) to part it stands in the flat matrix."""
+    whole, size = subsets(n, s + t), math.comb(n, t)
+    places = [ranks(n, whole[:, a]) * size + ranks(n, whole[:, b]) for a, b in _ways(s, t)]
+    return torch.from_numpy(np.stack(places)).to(device)
+
+
+@lru_cache(maxsize=32)
+@torch.inference_mode(False)
 def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[tuple[Tensor, Tensor, int], ...]:
     """The same way by way: rows and columns of the matrix, and the sign."""
-    with torch.inference_mode(False):
-        ways, size = zip(_folding(n, s, t, device), _signs(s, t), strict=True), math.comb(n, t)
-        return tuple((entries // size, entries % size, sign) for entries, sign in ways)
+    ways, size = zip(_folding(n, s, t, device), _signs(s, t), strict=True), math.comb(n, t)
+    return tuple((entries // size, entries % size, sign) for entries, sign in ways)
 
 
-@_table
-def _unfolding(n: int, s: int, t: int) -> NDArray[np.int64]:
+@lru_cache(maxsize=32)
+@torch.inference_mode(False)
+def _unfolding(n: int, s: int, t: int, device: torch.device) -> Tensor:
     """Where each entry of the flat matrix stands in [x, -x, 0]."""
     size = math.comb(n, s + t)
     table = np.full(math.comb(n, s) * math.comb(n, t), 2 * size, dtype=np.int64)
     for entries, sign in zip(_folding(n, s, t, CPU).numpy(), _signs(s, t), strict=True):
         table[entries] = np.arange(size) + (size if sign < 0 else 0)
-    return table
+    return torch.from_numpy(table).to(device)

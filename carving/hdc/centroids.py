@@ -1,9 +1,9 @@
 """CentroidClassifier: hyperdimensional classification by class centroids, with the interface of scikit-learn."""
 
 import copy
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ from torch.nn.functional import normalize
 
 from carving.errors import BadType, BadValue
 from carving.estimator import Estimator
-from carving.hdc.encoders import ENCODINGS, LEVELS, Encoder, RealVectors, encoder, scheme_of
+from carving.hdc.encoders import ENCODINGS, LEVELS, Encoder, encode_vectors, encoder, scheme_of
 from carving.optional import load as load_extra
 from carving.schemes.base import Scheme
 from carving.schemes.vsa import VSA
 from carving.tiling import slices
-from carving.validate import check_choice, check_integer, check_number
+from carving.validate import check_choice, check_integer, check_positive
 
 REFINED_BATCH = 64  # points after which centroids are refined
 REGENERATION_COUNT, REGENERATED_SHARE = 4, 0.1  # how often coordinates are drawn anew, and the share of them
@@ -27,59 +27,34 @@ SCALES = torch.logspace(0, 3, 121)  # of cosines, among which the probabilities'
 CLOSE_COSINES = 0.05  # a difference of cosines that counts as nearly wrong
 ZERO_SHARE = 1e-12  # of the largest square of a singular value: rounding
 RIDGES = torch.logspace(-6, 1, 29, dtype=torch.float64)  # of which the best is chosen, in mean eigenvalues
+REFINEMENTS = ("adapt", "online", "margin", "ridge")  # all but the last in passes over the points
 
 
-# How the classes that points seem to be of change centroids: weights of each point for its own and for the wrong class.
-
-
-def adaptive_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weights of AdaptHD: a misclassified point is added to its class and subtracted from the wrong one."""
-    wrong = cosines.argmax(1).ne(own).to(cosines.dtype)
-    return wrong, wrong
-
-
-def online_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weights of OnlineHD: misclassified points by their distances to both classes."""
-    wrong, there = cosines.argmax(1).ne(own).to(cosines.dtype), cosines.gather(1, own.unsqueeze(1)).squeeze(1)
-    return wrong * (1 - there), wrong * (1 - cosines.amax(1))
-
-
-def margin_weights(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights as in learning vector quantization: also for points that are nearly misclassified."""
-    there = cosines.gather(1, own.unsqueeze(1)).squeeze(1)
-    other = cosines.scatter(1, own.unsqueeze(1), -2.0).amax(1)
-    close = (there - other < CLOSE_COSINES).to(cosines.dtype)
-    return close, close
-
-
-STEPS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
-    "adapt": adaptive_weights,
-    "online": online_weights,
-    "margin": margin_weights,
-}
-REFINEMENTS = (*STEPS, "ridge")
+def rivals(cosines: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the cosine (n, 1) of each point to its class, the largest cosine to another class, and that class."""
+    right = own.unsqueeze(1)
+    return cosines.gather(1, right), *cosines.scatter(1, right, -2.0).max(1, keepdim=True)
 
 
 def updates(cosines: Tensor, own: Tensor, refinement: str) -> Tensor:
-    """Return the weight (n, classes) by which each point is added to each centroid."""
-    gained, lost = STEPS[refinement](cosines, own)
-    right = own.unsqueeze(1)
-    wrong = cosines.scatter(1, right, -2.0).argmax(1, keepdim=True)
-    made = torch.zeros_like(cosines).scatter_(1, right, gained.unsqueeze(1))
-    return made.scatter_add_(1, wrong, -lost.unsqueeze(1))
+    """Return the weight (n, classes) by which each point is added to each centroid.
+
+    A misclassified point is added to its class and subtracted from the wrong one: whole (AdaptHD), or by its distances
+    to both classes (OnlineHD). "margin" also moves nearly misclassified points, as in learning vector quantization.
+    """
+    right, (there, other, rival) = own.unsqueeze(1), rivals(cosines, own)
+    moved = there - other < CLOSE_COSINES if refinement == "margin" else cosines.argmax(1, keepdim=True) != right
+    gained = lost = moved.to(cosines.dtype)
+    if refinement == "online":
+        gained, lost = gained * (1 - there), lost * (1 - other)
+    return torch.zeros_like(cosines).scatter_(1, right, gained).scatter_add_(1, rival, -lost)
 
 
-class RidgeFit(NamedTuple):
-    """Weights of ridge regression, and their leave-one-out predictions."""
+def ridge(encoded: Tensor, own: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return the weights (classes, numbers) of ridge regression, and its leave-one-out predictions (n, classes).
 
-    weights: Tensor  # (classes, numbers)
-    predicted: Tensor  # (n, classes)
-
-
-def ridge(encoded: Tensor, own: Tensor, classes: int) -> RidgeFit:
-    """Return the ridge regression of points towards 1 for their class and -1 for others.
-
-    The ridge has the smallest leave-one-out error, which is known in closed form.
+    The targets are 1 for the class of a point and -1 for others. The ridge has the smallest leave-one-out error, which
+    is known in closed form.
     """
     x, wanted = encoded.double(), 2.0 * torch.nn.functional.one_hot(own, classes).double() - 1
     values, vectors = _directions(x)
@@ -94,7 +69,7 @@ def ridge(encoded: Tensor, own: Tensor, classes: int) -> RidgeFit:
     left = torch.stack([(wanted - predicted(strength)).square().mean() for strength in ridges])
     best = ridges[int(left.argmin())]
     weights = (vectors @ (turned / (values + best).unsqueeze(1))).mT @ x
-    return RidgeFit(weights.to(encoded.dtype), predicted(best))
+    return weights.to(encoded.dtype), predicted(best)
 
 
 def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -121,12 +96,10 @@ def by_variance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
 def by_distance(centroids: Tensor, encoded: Tensor, own: Tensor) -> Tensor:
     """Return how much nearer (nearly) misclassified points are to their own class, by coordinate (DistHD)."""
     units = normalize(centroids, dim=1)
-    cosines = encoded @ units.mT
-    there = cosines.gather(1, own.unsqueeze(1))
-    other = cosines.scatter(1, own.unsqueeze(1), -2.0)
-    close = (there - other.amax(1, keepdim=True) < CLOSE_COSINES).squeeze(1)
-    mine, points = units[own[close]], encoded[close]
-    return ((units[other.argmax(1)[close]] - points).abs() - (mine - points).abs()).sum(0)
+    there, other, rival = (each.squeeze(1) for each in rivals(encoded @ units.mT, own))
+    close = there - other < CLOSE_COSINES
+    points = encoded[close]
+    return ((units[rival[close]] - points).abs() - (units[own[close]] - points).abs()).sum(0)
 
 
 REGENERATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -168,6 +141,8 @@ class CentroidClassifier(Estimator):
     True
     """
 
+    centroids_: Tensor
+
     def __init__(
         self,
         scheme: str | Scheme = "MAP-B",
@@ -184,14 +159,8 @@ class CentroidClassifier(Estimator):
         seed: int = 0,
     ) -> None:
         self.scheme, self.d, self.encoding, self.refinement = scheme, d, encoding, refinement
-        self.levels, self.bandwidth, self.epochs, self.learning_rate, self.seed = (
-            levels,
-            bandwidth,
-            epochs,
-            learning_rate,
-            seed,
-        )
-        self.regeneration, self.quantize = regeneration, quantize
+        self.levels, self.bandwidth, self.quantize, self.seed = levels, bandwidth, quantize, seed
+        self.epochs, self.learning_rate, self.regeneration = epochs, learning_rate, regeneration
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from points and their classes.
@@ -203,13 +172,13 @@ class CentroidClassifier(Estimator):
         Returns:
             The classifier.
         """
-        points, names = self._points(X, y)
+        points, names = load_extra("sklearn.utils.validation").validate_data(self, X, y, dtype=np.float64)
         load_extra("sklearn.utils.multiclass").check_classification_targets(names)
         self._begin(points, np.unique(names))
         own = numbered(names, self.classes_)
         predicted = self._learned(points, own)
         later = every_fifth(own)
-        if self.refinement not in STEPS or not len(later):
+        if self.refinement in (None, "ridge") or not len(later):
             self._calibrate(predicted, own)
             return self
         # Refined centroids go over their points many times: others tell how sure they are.
@@ -222,7 +191,7 @@ class CentroidClassifier(Estimator):
     def _learned(self, points: NDArray[np.float64], own: Tensor) -> Tensor:
         """Learn from points; return cosines (n, classes), of held-out predictions where they are known."""
         encoded = self._encoded(points)
-        self._add(encoded, own)
+        self.centroids_ = self.centroids_.index_add(0, own, encoded)
         if self.refinement == "ridge":
             self.centroids_, predicted = ridge(encoded, own, len(self.classes_))
             return predicted
@@ -244,23 +213,24 @@ class CentroidClassifier(Estimator):
         Returns:
             The classifier.
         """
-        points, names = self._points(X, y, reset=not hasattr(self, "centroids_"))
+        begun = hasattr(self, "centroids_")
+        check = load_extra("sklearn.utils.validation").validate_data
+        points, names = check(self, X, y, dtype=np.float64, reset=not begun)
         if self.refinement == "ridge" or self.regeneration:
             raise BadValue(
                 "partial_fit() does not support refinement='ridge' or regeneration, which need all points at once. "
                 "Use fit(X, y), or refinement='online' without regeneration."
             )
-        begun = hasattr(self, "centroids_")
-        if begun:
-            own = numbered(names, self.classes_)
-        elif classes is None:
+        known = self.classes_ if begun else classes
+        if known is None:
             raise BadValue("The first call of partial_fit() needs classes, a list of all classes.")
-        else:
-            own = numbered(names, np.unique(classes))
-            self._begin(points, np.unique(classes))
+        known = np.unique(known)
+        own = numbered(names, known)
+        if not begun:
+            self._begin(points, known)
         encoded = self._encoded(points)
         predicted = self._cosines(encoded)  # before they are learned from
-        self._add(encoded, own)
+        self.centroids_ = self.centroids_.index_add(0, own, encoded)
         self._calibrate(predicted if begun else self._without_itself(encoded, own), own)
         if self.refinement:
             self._refine(encoded, own)
@@ -296,18 +266,20 @@ class CentroidClassifier(Estimator):
         scheme = scheme_of(self.scheme, self.d, self.seed) if isinstance(self.scheme, str) else self.scheme
         if not isinstance(scheme, Scheme):
             raise BadType(f"scheme must be a scheme, such as make('HRR', d=4096), or the name of one, got {scheme!r}.")
-        self._check_encoding(scheme)
-        self._check_refinement()
+        self._check_settings(scheme)
         self.scheme_, self.classes_ = scheme, classes
-        largest = np.abs(points).max(0)
-        self._low, self._width = points.min(0), _or_one(np.ptp(points, 0), largest)
-        self._mean, self._deviation = points.mean(0), _or_one(points.std(0), largest)
+        self._low, width = np.zeros(points.shape[1]), np.ones(points.shape[1])
+        if self.encoding in LEVELS:
+            self._low, width = points.min(0), np.ptp(points, 0)
+        elif isinstance(self.encoding, str):
+            self._low, width = points.mean(0), points.std(0)
+        self._width = np.where(width > ROUNDING * np.abs(points).max(0), width, 1.0)  # constant features: 1
         self._codes, numbers = [self._encoder()], scheme.facts.memory_scalars
         self._taken = torch.zeros(numbers, dtype=torch.int64)  # of which code each coordinate is
         self.centroids_ = torch.zeros(len(classes), numbers, dtype=scheme.dtype)
         self._losses = torch.zeros(len(SCALES), dtype=torch.float64)  # of all points, by the scale of cosines
 
-    def _check_encoding(self, scheme: Scheme) -> None:
+    def _check_settings(self, scheme: Scheme) -> None:
         if isinstance(self.encoding, str):
             check_choice("encoding", self.encoding, ENCODINGS)
         elif self.regeneration or not isinstance(scheme, VSA):
@@ -315,16 +287,11 @@ class CentroidClassifier(Estimator):
                 "encoding must be a name with regeneration, or with a scheme that is not a vector symbolic "
                 f"architecture: one of {', '.join(ENCODINGS)}."
             )
-
-    def _check_refinement(self) -> None:
-        if self.refinement is not None:
-            check_choice("refinement", self.refinement, REFINEMENTS)
-        if self.regeneration is not None:
-            check_choice("regeneration", self.regeneration, tuple(REGENERATIONS))
-            if self.refinement in (None, "ridge"):
-                raise BadValue(f"regeneration needs refinement='adapt', 'online' or 'margin', got {self.refinement!r}.")
-        if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
-            raise BadValue(f"learning_rate must be a positive number, got {self.learning_rate!r}. Usual: 1.")
+        check_choice("refinement", self.refinement, (None, *REFINEMENTS))
+        check_choice("regeneration", self.regeneration, (None, *REGENERATIONS))
+        if self.regeneration and self.refinement in (None, "ridge"):
+            raise BadValue(f"regeneration needs refinement='adapt', 'online' or 'margin', got {self.refinement!r}.")
+        check_positive("learning_rate", self.learning_rate, "Usual: 1.")
         if self.quantize and self.refinement == "ridge":
             raise BadValue(
                 "quantize=True does not work with refinement='ridge': the signs of least-squares weights do not "
@@ -335,39 +302,31 @@ class CentroidClassifier(Estimator):
         """Return the encoder of scaled points (n, features)."""
         if not isinstance(self.encoding, str):
             assert isinstance(self.scheme_, VSA)
-            return RealVectors(self.scheme_, self.encoding)
+            return partial(encode_vectors, self.scheme_, self.encoding)
         features, levels = len(self._low), check_integer("levels", self.levels, 2)
         bandwidth = features**0.5 if self.bandwidth is None else self.bandwidth
         return encoder(self.scheme_, self.encoding, features, bandwidth, levels, generation)
 
     def _encoded(self, points: NDArray[np.float64]) -> Tensor:
         """Return points encoded as unit vectors (n, numbers)."""
+        given = torch.from_numpy((points - self._low) / self._width)
         if self.encoding in LEVELS:
-            shares = ((points - self._low) / self._width).clip(0, 1)
-            given = torch.from_numpy(np.floor(shares * (self.levels - 1) + 0.5)).long()
-        elif isinstance(self.encoding, str):
-            given = torch.from_numpy((points - self._mean) / self._deviation)
-        else:
-            given = torch.from_numpy(points)
+            given = (given.clamp(0, 1) * (self.levels - 1) + 0.5).floor().long()
         with torch.no_grad():
             vectors = self._codes[0](given)
-            for generation in range(1, len(self._codes)):
+            for generation, code in enumerate(self._codes[1:], start=1):
                 taken = self._taken == generation
-                vectors[:, taken] = self._codes[generation](given)[:, taken]
+                vectors[:, taken] = code(given)[:, taken]
             return normalize(vectors, dim=1)
-
-    def _add(self, encoded: Tensor, own: Tensor) -> None:
-        self.centroids_ = self.centroids_.index_add(0, own, encoded)
 
     def _refined(self, points: NDArray[np.float64], encoded: Tensor, own: Tensor) -> Tensor:
         """Refine the centroids until nothing changes, regenerating coordinates; return the encoded points."""
-        epochs = check_integer("epochs", self.epochs, 0)
-        parts = range(1, REGENERATION_COUNT + 1) if self.regeneration else ()
-        anew = {epochs * part // (REGENERATION_COUNT + 1) for part in parts}
+        epochs, generations = check_integer("epochs", self.epochs, 0), REGENERATION_COUNT if self.regeneration else 0
+        anew = [epochs * part // (generations + 1) for part in range(1, generations + 1)]
         for epoch in range(epochs):
-            if epoch in anew and epoch:
+            if epoch and epoch in anew:
                 encoded = self._regenerated(points, encoded, own)
-            elif not self._refine(encoded, own) and not any(later > epoch for later in anew):
+            elif not self._refine(encoded, own) and epoch >= max(anew, default=0):
                 break
         return encoded
 
@@ -400,12 +359,12 @@ class CentroidClassifier(Estimator):
 
     def _without_itself(self, encoded: Tensor, own: Tensor) -> Tensor:
         """Return leave-one-out cosines: each point is subtracted from the centroid of its class."""
-        cosines, right = self._cosines(encoded), own.unsqueeze(1)
+        cosines = self._cosines(encoded)
         if self.quantize:
             return cosines
         inner, energy = (encoded * self.centroids_[own]).sum(1), self.centroids_.square().sum(1)[own]
         alone = (inner - 1) / (energy - 2 * inner + 1).clamp_min(1e-6).sqrt()  # points are unit vectors
-        return cosines.scatter(1, right, alone.unsqueeze(1))
+        return cosines.scatter(1, own.unsqueeze(1), alone.unsqueeze(1))
 
     def _calibrate(self, cosines: Tensor, own: Tensor) -> None:
         """Choose the scale of cosines with the smallest cross-entropy of all calibration points."""
@@ -416,22 +375,10 @@ class CentroidClassifier(Estimator):
 
     def _asked(self, X: ArrayLike) -> Tensor:
         """Return cosines in double precision, so that a prediction does not depend on the other points."""
-        if not hasattr(self, "centroids_"):
-            raise load_extra("sklearn.exceptions").NotFittedError(
-                "This CentroidClassifier is not fitted yet. Call fit(X, y) first."
-            )
-        checked = load_extra("sklearn.utils.validation").validate_data(self, X, dtype=np.float64, reset=False)
+        validation = load_extra("sklearn.utils.validation")
+        validation.check_is_fitted(self, "centroids_")
+        checked = validation.validate_data(self, X, dtype=np.float64, reset=False)
         return self._cosines(self._encoded(checked).double())
-
-    def _points(self, X: ArrayLike, y: ArrayLike, reset: bool = True) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        check = load_extra("sklearn.utils.validation").validate_data
-        points, names = check(self, X, y, dtype=np.float64, reset=reset)
-        return points, names
-
-
-def _or_one(widths: NDArray[np.float64], largest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the widths of features to divide by; 1 for features that are constant up to rounding."""
-    return np.where(widths > ROUNDING * largest, widths, 1.0)
 
 
 def every_fifth(own: Tensor) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """Encoders of CentroidClassifier: points as the real numbers of one vector or memory, for every scheme."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -34,13 +35,16 @@ def encoder(
         numbers = (Level if encoding == "level" else Thermometer)(scheme, 0, levels - 1, label=label)
         fillers = numbers(torch.arange(levels))
         if isinstance(scheme, VSA):
-            return RealVectors(scheme, LevelRecord(scheme, fillers, random(scheme, features, label=roles)))
-        return LevelMemory(scheme, fillers, [(f"{roles} {feature}",) for feature in range(features)])
+            bundle = partial(bundle_levels, scheme, fillers, random(scheme, features, label=roles))
+            return partial(encode_vectors, scheme, bundle)
+        return partial(store_levels, scheme, fillers, [(f"{roles} {feature}",) for feature in range(features)])
     if encoding == "projection":
         made: Encoder = Projection(scheme, features, label=label)
     else:
         made = Sinusoid(scheme, features, bandwidth=bandwidth, label=label)
-    return RealVectors(scheme, made) if isinstance(scheme, VSA) else ArrayMemory(scheme, made, (roles,))
+    if isinstance(scheme, VSA):
+        return partial(encode_vectors, scheme, made)
+    return partial(store_arrays, scheme, made, (roles,))
 
 
 def scheme_of(name: str, d: int, seed: int) -> Scheme:
@@ -56,65 +60,47 @@ def scheme_of(name: str, d: int, seed: int) -> Scheme:
     return make(name, d=side, seed=seed)
 
 
-class RealVectors:
-    """Encoder that returns the vectors of a VSA as real numbers."""
-
-    def __init__(self, scheme: VSA, code: Encoder) -> None:
-        self.scheme, self.code = scheme, code
-
-    def __call__(self, given: Tensor) -> Tensor:
-        """Return the encoded points as real numbers, (n, numbers)."""
-        made, facts = self.code(given), self.scheme.facts
-        atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
-        if made.shape not in (atoms, wanted):
-            raise BadValue(f"encoding must return a tensor of shape {wanted}, got {tuple(made.shape)}.")
-        return as_reals(self.scheme.picture(made), len(wanted) - 1).to(self.scheme.dtype)
+def encode_vectors(scheme: VSA, code: Encoder, given: Tensor) -> Tensor:
+    """Return the vectors of a VSA that a code gives as real numbers, (n, numbers)."""
+    made, facts = code(given), scheme.facts
+    atoms, wanted = ((len(given), *shape) for shape in (facts.filler_shape, facts.memory_shape))
+    if made.shape not in (atoms, wanted):
+        raise BadValue(f"encoding must return a tensor of shape {wanted}, got {tuple(made.shape)}.")
+    return as_reals(scheme.picture(made), len(wanted) - 1).to(scheme.dtype)
 
 
-class LevelRecord:
-    """Encoder that bundles the level of each feature bound with its role; each level is bound only once."""
+def bundle_levels(scheme: VSA, levels: Tensor, roles: Tensor, numbers: Tensor) -> Tensor:
+    """Return bundles (n, *shape) of the level of each feature bound with its role; each level is bound only once.
 
-    def __init__(self, scheme: VSA, levels: Tensor, roles: Tensor) -> None:
-        self.scheme, self.levels, self.roles = scheme, levels, roles
-
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """Return bundles (n, *shape) of level indices (n, features)."""
-        scheme, count = self.scheme, len(self.levels)
-        shape, scalars = scheme.facts.memory_shape, scheme.facts.memory_scalars
-        total = torch.zeros(len(numbers), scalars, dtype=scheme.dtype)
-        for part in slices(len(self.roles), rows_within(MAX_TABLE_NUMBERS, count * scalars)):
-            bound = scheme.picture(scheme.bind(self.levels, self.roles[part].unsqueeze(1)))
-            table = as_reals(bound, len(shape)).flatten(0, 1)
-            rows = numbers[:, part] + count * torch.arange(part.stop - part.start)
-            total += torch.nn.functional.embedding_bag(rows, table, mode="sum")
-        sums = torch.view_as_complex(total.unflatten(1, (-1, 2))) if scheme.facts.memory_dtype.is_complex else total
-        return scheme.bundle(sums.view(len(numbers), 1, *shape))
-
-
-class LevelMemory:
-    """Encoder that stores the level of each feature in a memory under a path of its own."""
-
-    def __init__(self, scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]]) -> None:
-        self.scheme, self.levels, self.paths = scheme, levels, paths
-
-    def __call__(self, numbers: Tensor) -> Tensor:
-        """Return memories (n, numbers) of level indices (n, features)."""
-        total = torch.zeros(len(numbers), self.scheme.facts.memory_scalars, dtype=self.scheme.dtype)
-        for path, rows in zip(self.paths, numbers.mT, strict=True):
-            distinct, places = rows.unique(return_inverse=True)
-            total += written(self.scheme, self.levels[distinct], path)[places]
-        return total
+    Args:
+        scheme: A vector symbolic architecture.
+        levels: Vectors of the levels.
+        roles: A vector for each feature.
+        numbers: Indices of levels (n, features).
+    """
+    count, shape, scalars = len(levels), scheme.facts.memory_shape, scheme.facts.memory_scalars
+    total = torch.zeros(len(numbers), scalars, dtype=scheme.dtype)
+    for part in slices(len(roles), rows_within(MAX_TABLE_NUMBERS, count * scalars)):
+        bound = scheme.picture(scheme.bind(levels, roles[part].unsqueeze(1)))
+        table = as_reals(bound, len(shape)).flatten(0, 1)
+        rows = numbers[:, part] + count * torch.arange(part.stop - part.start)
+        total += torch.nn.functional.embedding_bag(rows, table, mode="sum")
+    sums = torch.view_as_complex(total.unflatten(1, (-1, 2))) if scheme.facts.memory_dtype.is_complex else total
+    return scheme.bundle(sums.view(len(numbers), 1, *shape))
 
 
-class ArrayMemory:
-    """Encoder that stores an encoded array in a memory under one path."""
+def store_levels(scheme: Scheme, levels: Tensor, paths: list[tuple[str, ...]], numbers: Tensor) -> Tensor:
+    """Return memories (n, numbers) with the level of each feature, of indices (n, features), under its path."""
+    total = torch.zeros(len(numbers), scheme.facts.memory_scalars, dtype=scheme.dtype)
+    for path, rows in zip(paths, numbers.mT, strict=True):
+        distinct, places = rows.unique(return_inverse=True)
+        total += written(scheme, levels[distinct], path)[places]
+    return total
 
-    def __init__(self, scheme: Scheme, code: Encoder, path: tuple[str, ...]) -> None:
-        self.scheme, self.code, self.path = scheme, code, path
 
-    def __call__(self, given: Tensor) -> Tensor:
-        """Return memories (n, numbers) of arrays."""
-        return written(self.scheme, self.code(given), self.path)
+def store_arrays(scheme: Scheme, code: Encoder, path: tuple[str, ...], given: Tensor) -> Tensor:
+    """Return memories (n, numbers) with the filler of each array under one path."""
+    return written(scheme, code(given), path)
 
 
 def written(scheme: Scheme, fillers: Tensor, path: tuple[str, ...]) -> Tensor:

@@ -8,7 +8,7 @@ A backend has one reader at a time, and replaces it whole. To write another one,
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -17,22 +17,27 @@ from typing import NamedTuple, NoReturn, TypeVar
 from weakref import WeakSet
 
 import torch
+from torch import Tensor
 
 from carving.errors import BadValue
 from carving.formats.documents import Pair
+from carving.index.file import read_index, write_index
 from carving.memory.capacity import CapacityMonitor
+from carving.memory.counts import PathCounts, ValueCounts
 from carving.memory.pairs import BATCH, Batch, OnProgress, report
 from carving.memory.reader import READ_ONLY, Reader
-from carving.memory.storage import bind_records, contents_of, load, replayed
+from carving.memory.state import State
 from carving.memory.update import (
     NOTHING,
     Change,
     check_weights,
     checked,
+    finite_energy,
     levels_of,
     store,
     store_of_ranks,
 )
+from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed
@@ -41,6 +46,115 @@ from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.locks import Place, shown
 from carving.storage.tensorfile import check_replaceable, refusing_damage
 from carving.symbols.paths import Paths
+from carving.symbols.vocabulary import Vocabulary
+
+
+def check_indexable(reader: Reader, bits: int | str | None) -> None:
+    """Refuse to write an index where there can be none."""
+    if not reader.codebook.indexable or bits is not None:
+        raise BadValue(
+            "index=True requires a memory with compact fillers, not trained, OSC(..., compact=True), and not "
+            "quantized. Omit it."
+        )
+
+
+def save(path: Place, reader: Reader, dtype: torch.dtype | None, index: bool, force: bool) -> None:
+    """Write a state to a file, in this precision; with `index` also the index of its fillers, beside it."""
+    if dtype in memoryfile.DTYPES.values() and dtype != reader.scheme.dtype:
+        check_weights(reader, [levels_of(reader.state)], dtype=dtype)
+    memoryfile.write(path, contents_of(reader.state), dtype, force)
+    if index:
+        write_index(path, reader.codebook.index(), reader.vocabulary, force)
+
+
+def load(file: JournaledFile, device: torch.device | str = "cpu") -> tuple[Reader, Version]:
+    """Return the reader of a file and its journal, and the version that was read."""
+    contents, version = file.load()
+    reader = Reader(state_of(contents, device))
+    if reader.codebook.indexable and len(reader.vocabulary):
+        reader.codebook.keep_index(read_index(file.path, reader.scheme, reader.vocabulary))
+    if version.records:
+        with refusing_damage(journal_path(file.path)):
+            reader = replayed(reader, version.records)
+    return reader, version
+
+
+def state_of(contents: memoryfile.Contents, device: torch.device | str, vocabulary: Vocabulary | None = None) -> State:
+    """Return the state of a file without a journal; `vocabulary` has the values of a file that was saved without."""
+    scheme, counts = contents.scheme.like(device=device), contents.counts
+    values = contents.vocabulary if vocabulary is None else vocabulary
+    assert values is not None
+    if counts is None:  # each value was stored as often as the others, as far as is known
+        counts = torch.full((len(values),), contents.pairs / max(1, len(values)), dtype=torch.float64)
+    state = State(
+        scheme=scheme,
+        tensor=contents.tensor if isinstance(contents.tensor, Tensor) else torch.empty(0),
+        vocabulary=values,
+        value_counts=ValueCounts(counts),
+        trained=contents.fillers,
+        path_counts=None if contents.paths is None else PathCounts(contents.paths),
+        sample=contents.sample,
+        target=contents.target,
+        calibration=contents.solved,
+    )
+    if isinstance(contents.tensor, Cells):
+        return with_cells(state, contents.tensor.to(scheme.device))
+    return replace(state, tensor=state.tensor.to(scheme.device))
+
+
+def with_cells(state: State, cells: Cells) -> State:
+    """Return the state quantized to cells."""
+    numbers = cells.numbers(state.scheme.dtype)
+    tensor = torch.view_as_complex(numbers) if state.scheme.facts.memory_dtype.is_complex else numbers
+    return replace(state, tensor=tensor, cells=cells)
+
+
+def contents_of(state: State, vocabulary: bool = True) -> memoryfile.Contents:
+    """Return what is written of a state, with or without its values."""
+    if state.trained is not None and not vocabulary:
+        raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
+    sample = state.sample
+    if state.cells is not None:
+        sample = replace(sample.histogram(state.stored), values=sample.values)
+    return memoryfile.Contents(
+        scheme=state.scheme,
+        tensor=state.tensor if state.cells is None else state.cells,
+        vocabulary=state.vocabulary if vocabulary else None,
+        counts=state.counts if vocabulary else None,
+        pairs=state.pairs,
+        fillers=state.trained,
+        target=state.target,
+        paths=None if state.path_counts is None else state.path_counts.weights(),
+        sample=sample,
+        solved=state.calibration,
+    )
+
+
+def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) -> Reader:
+    """Return the reader with all changes of a journal; without `bind` they are counted, but not in the tensor yet."""
+    change = Change(reader)
+    for batch, weights, is_counted in _batches(records):
+        if bind:
+            change.bind(batch, weights)
+        change.count(batch, weights, is_counted)
+    return change.after()
+
+
+def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
+    """Return the reader with a tensor that has changes which are counted already."""
+    change = Change(reader)
+    for batch, weights, _ in _batches(records):
+        change.bind(batch, weights)
+    return reader.after(replace(reader.state, tensor=change.tensor), finite_energy(reader.scheme, change.tensor))
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
+    """Yield the pairs of records in batches, with the weight of each and whether it is counted."""
+    entries = chain.from_iterable(record.decoded() for record in records)
+    while part := list(islice(entries, BATCH)):
+        paths, values, weights, is_counted = zip(*part, strict=True)
+        yield Batch(list(zip(paths, values, strict=True))), weights, is_counted
+
 
 T = TypeVar("T")
 

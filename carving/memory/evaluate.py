@@ -1,7 +1,8 @@
 """Decoding and verification of all pairs of a memory, with a report of how many answers are certain or correct."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
@@ -17,10 +18,10 @@ from carving.memory.state import known_paths
 from carving.symbols.codec import Path, Value, canonical, canonical_path
 from carving.symbols.paths import Paths
 
-SURE = 0.9  # the probability from which an answer counts as sure
-ABSENCE = 0.01  # how probable it is beforehand that a path that is known to hold something does not
-COPY = 0.3  # of another pair must be left for one more copy to be told, where several values could have it
-LARGEST = 2**27  # bytes of what all paths show, a few times as much while they are asked together
+SURE = 0.9  # the probability from which an answer counts as confident
+PRIOR_EMPTY = 0.01  # of a path that is known to hold something
+MIN_COPY = 0.3  # of another pair: the strength left for one more copy, where several values could have it
+MAX_CORE_BYTES = 2**27  # of all cores, a few times as much while paths are decoded jointly
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,8 @@ class DecodedPairs:
 
 
 def counted(paths: Iterable[Path]) -> PathCounts:
-    """Paths that were given, each as often as it is to hold a value."""
-    named = Paths.of(paths)
-    counts: dict[bytes, float] = {}
-    for name in named.names:
-        counts[name] = counts.get(name, 0) + 1
-    return PathCounts(counts)
+    """Return the counts of paths that are listed once for each value that they hold."""
+    return PathCounts(Counter(Paths.of(paths).names))
 
 
 def decode_pairs(
@@ -67,83 +64,73 @@ def decode_pairs(
     joint: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> DecodedPairs:
-    """What a state holds under its own paths, or those given; asked together or not, as `joint` says or is better.
+    """Decode the pairs under the kept paths, or those given, jointly or one by one.
 
-    Together, paths take a core each: where that is too much, or does not come to rest, they are asked one by one.
+    `joint=None` decodes jointly where that is possible, and one by one if that does not converge and gives fewer
+    confident answers. Jointly, every path takes a core of working memory.
     """
     known = known_paths(reader.state) if paths is None else counted(paths)
     if not known.pairs or not len(reader.vocabulary):
         return DecodedPairs([], known.pairs, 0)
-    if joint is None:
-        return _surest(reader, known, on_progress)
-    return (_together if joint else _alone)(reader, known, on_progress)
-
-
-def _surest(reader: Reader, known: PathCounts, on_progress: OnProgress | None) -> DecodedPairs:
-    """All asked together, if that is possible and comes to rest, or else each alone, if that is surer."""
-    if not reader.scheme.facts.linear or reader.calibration is not None or _size(reader, known.pairs) > LARGEST:
-        return _alone(reader, known, on_progress)
-    found = _together(reader, known, on_progress)
-    return found if found.converged else max(found, _alone(reader, known, None), key=lambda each: each.confident)
-
-
-def _size(reader: Reader, rows: int) -> int:
+    if joint is not None:
+        return (_decode_jointly if joint else _decode_singly)(reader, known, on_progress)
     facts = reader.scheme.facts
-    return rows * math.prod(facts.core_shape) * facts.memory_dtype.itemsize
+    size = known.pairs * math.prod(facts.core_shape) * facts.memory_dtype.itemsize
+    if not facts.linear or reader.calibration is not None or size > MAX_CORE_BYTES:
+        return _decode_singly(reader, known, on_progress)
+    found = _decode_jointly(reader, known, on_progress)
+    return found if found.converged else max(found, _decode_singly(reader, known), key=lambda each: each.confident)
 
 
-def _together(reader: Reader, known: PathCounts, on_progress: OnProgress | None) -> DecodedPairs:
-    answers = decode(reader, known.each(), prior_empty=ABSENCE, on_progress=on_progress)
+def _decode_jointly(reader: Reader, known: PathCounts, on_progress: OnProgress | None = None) -> DecodedPairs:
+    answers = decode(reader, known.each(), prior_empty=PRIOR_EMPTY, on_progress=on_progress)
     each = iter(answers)
-    found = (
-        (path, answer)
-        for path, count in zip(known, known.counts(), strict=True)
-        for answer in _as_often([answer for answer in islice(each, count) if answer], count)
-    )
-    return _summed(found, known.pairs, answers.converged, answers.rounds)
+    given = ([answer for answer in islice(each, count) if answer] for count in known.counts())
+    return _decoded(known, given, answers.converged, answers.rounds)
 
 
-def _alone(reader: Reader, known: PathCounts, on_progress: OnProgress | None) -> DecodedPairs:
-    paths, counts = list(known), known.counts()
-    single = [path for path, count in zip(paths, counts, strict=True) if count == 1]
-    several = [path for path, count in zip(paths, counts, strict=True) if count > 1]
-    ones = iter(recall_many(reader, single, prior_empty=ABSENCE, on_progress=on_progress) if single else ())
-    sets = iter(_sets(reader, several, max(counts), on_progress) if several else ())
-    found = (
-        (path, answer)
-        for path, count in zip(paths, counts, strict=True)
-        for answer in ([next(ones)] if count == 1 else _as_often(next(sets), count))
-    )
-    return _summed(found, known.pairs)
+def _decode_singly(reader: Reader, known: PathCounts, on_progress: OnProgress | None = None) -> DecodedPairs:
+    return _decoded(known, recall_each(reader, list(known), known.counts(), PRIOR_EMPTY, on_progress))
 
 
-def _sets(reader: Reader, paths: list[Path], most: int, on_progress: OnProgress | None) -> list[list[Answer]]:
-    """What each path holds, or, where that cannot be told, the best so many."""
-    if reader.scheme.facts.linear:
-        return recall_sets(reader, paths, on_progress=on_progress)
-    return recall_many(reader, paths, top=most, on_progress=on_progress)
+def _decoded(
+    known: PathCounts, given: Iterable[list[Answer]], converged: bool | None = None, rounds: int | None = None
+) -> DecodedPairs:
+    """Return the pairs of the answers to each path."""
+    each = zip(known, known.counts(), given, strict=True)
+    found = [(path, answer) for path, count, own in each for answer in _repeated(own, count) if answer]
+    confident = sum(answer.probability >= SURE for _, answer in found)
+    pairs = [(path, answer.value) for path, answer in found]
+    return DecodedPairs(pairs, known.pairs, confident, converged, rounds)
 
 
-def _as_often(answers: list[Answer], count: int) -> list[Answer]:
-    """So many answers of a path: a value that was stored twice is named once, twice as strongly."""
+def _repeated(answers: list[Answer], count: int) -> list[Answer]:
+    """Return `count` answers of a path: a value that was stored twice is answered once, twice as strongly."""
     if len(answers) >= count or not answers:
         return answers[:count]
     times = [1] * len(answers)
-    for _ in range(count - len(answers)):  # the others are of those that are held most strongly beyond what was named
+    for _ in range(count - len(answers)):  # the others are of the values that are stored most strongly beyond these
         left = [answer.score - named for answer, named in zip(answers, times, strict=True)]
         most = max(range(len(left)), key=left.__getitem__)
-        if len(answers) > 1 and left[most] < COPY:
+        if len(answers) > 1 and left[most] < MIN_COPY:
             break
         times[most] += 1
     return [answer for answer, named in zip(answers, times, strict=True) for _ in range(named)]
 
 
-def _summed(
-    found: Iterable[tuple[Path, Answer]], asked: int, converged: bool | None = None, rounds: int | None = None
-) -> DecodedPairs:
-    answers = [(path, answer) for path, answer in found if answer]
-    sure = sum(answer.probability >= SURE for _, answer in answers)
-    return DecodedPairs([(path, answer.value) for path, answer in answers], asked, sure, converged, rounds)
+def recall_each(
+    reader: Reader, paths: list[Path], counts: list[int], prior_empty: float, on_progress: OnProgress | None = None
+) -> Iterator[list[Answer]]:
+    """Yield the answers to each path: one, or the set of its values where `counts` says that it has several."""
+    single = [path for path, count in zip(paths, counts, strict=True) if count == 1]
+    several = [path for path, count in zip(paths, counts, strict=True) if count > 1]
+    ones = iter(recall_many(reader, single, prior_empty=prior_empty, on_progress=on_progress) if single else ())
+    sets: Iterator[list[Answer]] = iter(())
+    if several and reader.scheme.facts.linear:
+        sets = iter(recall_sets(reader, several, on_progress=on_progress))
+    elif several:  # without probabilities, the best of each
+        sets = iter(recall_many(reader, several, top=max(counts), on_progress=on_progress))
+    return ([next(ones)] if count == 1 else next(sets) for count in counts)
 
 
 WHOLE = 0.05  # by which a strength may miss a whole number
@@ -232,29 +219,24 @@ def verify(
     asked = sum(len(values) for _, values in questions)
     if not asked:
         return Verification(0, 0)
-    if not joint:
-        wrong = _not_held(reader, _one_by_one(reader, questions, on_progress))
-        return Verification(asked, asked - len(wrong), wrong)
-    answers = decode(
-        reader, [path for path, values in questions for _ in values], prior_empty=0.0, on_progress=on_progress
+    paths, counts = [path for path, _ in questions], [len(values) for _, values in questions]
+    how: tuple[bool | None, int | None] = None, None
+    if joint:
+        repeated = [path for path, values in questions for _ in values]
+        answers = decode(reader, repeated, prior_empty=0.0, on_progress=on_progress)
+        each, how = iter(answers), (answers.converged, answers.rounds)
+        given: Iterable[Iterable[Answer]] = (islice(each, count) for count in counts)
+    else:
+        given = recall_each(reader, paths, counts, 0.0, on_progress)
+    wrong = _not_held(
+        reader,
+        [
+            miss
+            for (path, values), own in zip(questions, given, strict=True)
+            for miss in _wrong(path, values, own, as_set=not joint and len(values) > 1)
+        ],
     )
-    each = iter(answers)
-    wrong = [miss for path, values in questions for miss in _wrong(path, values, islice(each, len(values)))]
-    wrong = _not_held(reader, wrong)
-    return Verification(asked, asked - len(wrong), wrong, answers.converged, answers.rounds)
-
-
-def _one_by_one(
-    reader: Reader, questions: list[tuple[Path, list[Value]]], on_progress: OnProgress | None
-) -> list[Wrong]:
-    times = [len(values) for _, values in questions]
-    asked = [path for path, _ in questions]
-    answers = _answers(reader, asked, times, prior_empty=0.0, on_progress=on_progress)
-    return [
-        miss
-        for (path, values), given in zip(questions, answers, strict=True)
-        for miss in _wrong(path, values, given, as_set=len(values) > 1)
-    ]
+    return Verification(asked, asked - len(wrong), wrong, *how)
 
 
 def _not_held(reader: Reader, wrong: list[Wrong]) -> list[Wrong]:
@@ -283,18 +265,3 @@ def _wrong(path: Path, values: list[Value], answers: Iterable[Answer], as_set: b
         del wanted[0 if as_set else -1 :]
     left = list(chain.from_iterable(missing.values()))
     return [Wrong(path, value, other) for value, other in zip_longest(left, others[: len(left)])]
-
-
-def _answers(
-    reader: Reader,
-    paths: list[Path],
-    times: list[int],
-    prior_empty: float,
-    on_progress: OnProgress | None,
-) -> Iterator[Sequence[Answer]]:
-    """The answers to each path: one, or the set of those that it holds if it is wanted several times."""
-    single = [path for path, count in zip(paths, times, strict=True) if count == 1]
-    several = [path for path, count in zip(paths, times, strict=True) if count > 1]
-    answers = iter(recall_many(reader, single, prior_empty=prior_empty, on_progress=on_progress) if single else ())
-    sets = iter(recall_sets(reader, several, on_progress=on_progress) if several else ())
-    return ([next(answers)] if count == 1 else next(sets) for count in times)

@@ -19,7 +19,7 @@ from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair
 from carving.formats.frames import Frame
 from carving.inference.answer import Answer, Answers
-from carving.memory.backends import Backend, InMemory, Replicated
+from carving.memory.backends import Backend, InMemory, Replicated, check_indexable, load, save
 from carving.memory.capacity import (
     check_headroom,
     falls_short,
@@ -46,7 +46,6 @@ from carving.memory.query import (
 )
 from carving.memory.reader import Reader
 from carving.memory.state import State, keeping, known_paths
-from carving.memory.storage import check_indexable, load, save
 from carving.memory.update import (
     NotFound,
     added,

@@ -10,7 +10,7 @@ from carving.errors import BadType, BadValue
 from carving.inference.amp import BIN_TOLERANCE
 from carving.inference.calibration import Consolidated
 from carving.inference.sample import ONCE
-from carving.memory.backends import ReadOnly
+from carving.memory.backends import ReadOnly, contents_of, state_of, with_cells
 from carving.memory.capacity import predicted_accuracy
 from carving.memory.codebook import check_finite
 from carving.memory.evaluate import counted
@@ -18,7 +18,6 @@ from carving.memory.memory import Memory
 from carving.memory.pairs import BATCH, OnProgress
 from carving.memory.reader import Reader
 from carving.memory.state import State, known_paths
-from carving.memory.storage import contents_of, state_of, with_cells
 from carving.memory.update import Change, store
 from carving.quantization import BITS, Cells, check_bits
 from carving.storage import memoryfile

@@ -1,26 +1,326 @@
 """Queries of a memory: recall, recognize, recall sets, decode jointly, and find the paths of a value.
 
-The verbs of `Memory` are these functions of a reader; their arguments are documented there.
+The verbs of `Memory` are functions of a reader; their arguments are documented there. How they are answered depends on
+the memory: a plain sum, a consolidated memory, or one without probabilities each has a model.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
+
+import torch
+from torch import Tensor
 
 from carving.errors import BadType, BadValue
 from carving.formats.documents import Document, Pair, rebuild
+from carving.index import IndexQuery
+from carving.index import rank as rank_by_index
+from carving.inference import calibration, likelihood
 from carving.inference.amp import Decoding, Step
 from carving.inference.answer import Answer, Answers
-from carving.inference.likelihood import UNSEEN_COUNT
-from carving.memory.models import Parts, Question, model_of
+from carving.inference.calibration import AllowedValues, Consolidated
+from carving.inference.likelihood import UNSEEN_COUNT, Evidence, Likelihood
+from carving.inference.sets import SetDecoder, shortlist_size
+from carving.inference.top_k import CandidateList, Ranking, top
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.reader import EMPTY, Reader
-from carving.memory.sharding import shared_paths
+from carving.memory.sharding import candidates_of_ranks, sharded, shared_paths
 from carving.memory.state import known_paths
+from carving.schemes.base import CandidatesOrFillers, Contexts
 from carving.symbols.codec import Path, Value
 from carving.symbols.paths import Paths, as_path
+from carving.tiling import slices
 from carving.validate import check_integer, check_number, check_prior_empty, listed
+
+SEVERAL = 0.01  # the share of paths with several values from which the best value of an index is scored among others
+
+
+class Question(NamedTuple):
+    """Paths to read, and the values to answer with."""
+
+    paths: Paths
+    candidates: Iterable[Value] | None  # None: the whole vocabulary
+    prior_empty: float
+    top: int | None = None  # the number of answers for each path; None: one, or that nothing is there
+    recall_target: float | None = None  # of an index; None: all candidates are scored
+
+
+class Recognition(NamedTuple):
+    """How strongly and how probably pairs are stored, (n,) each; without probabilities the last two are NaN."""
+
+    strengths: Tensor  # 1 for a pair that was stored once
+    probabilities: Tensor
+    deviations: Tensor  # standard deviations of the strengths
+
+
+Parts = Iterator[list[list[Answer]]]  # the answers of some paths after the other
+Rankings = Iterator[tuple[Contexts | None, Ranking]]
+
+
+class Model(Protocol):
+    """Answers of one kind of memory."""
+
+    def rank(self, question: Question) -> Parts:
+        """Yield the best answers of each path."""
+
+    def sets(self, question: Question, threshold: float) -> Parts:
+        """Yield all values of each path that are at least this probable."""
+
+    def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
+        """Yield how strongly and how probably pairs are stored."""
+
+
+def model_of(reader: Reader) -> Model:
+    """Return the model of a reader's memory."""
+    if reader.calibration is not None:
+        return ConsolidatedModel(reader, reader.calibration)
+    return SumModel(reader) if reader.scheme.facts.linear else ScoreModel(reader)
+
+
+class SumModel:
+    """A plain sum: the likelihood of each candidate, given the interference of all other pairs."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.scheme = reader, reader.scheme
+
+    def rank(self, question: Question) -> Parts:
+        """Yield the best answers of each path, from all candidates, those of all ranks, or an index."""
+        prior_empty, top = question.prior_empty, question.top
+        rows, odds_of, rankings = self._search(question)
+        for contexts, ranking in rankings:
+            if top is None:
+                yield self._single(ranking, rows, prior_empty)
+            else:
+                assert contexts is not None
+                yield self._top(contexts, ranking, rows, odds_of, min(top, len(rows)))
+
+    def _search(self, question: Question) -> tuple[Sequence[int], Callable[[Tensor], Likelihood], Rankings]:
+        """Return the rows of the candidates, their likelihood model, and rankings of chunks of contexts."""
+        reader, scheme, prior_empty, paths = self.reader, self.scheme, question.prior_empty, question.paths
+
+        def size(candidates: int) -> int:
+            return 1 if question.top is None else shortlist_size(min(question.top, candidates), candidates)
+
+        def chunked(rank: Callable[[Contexts, int], Ranking], k: int) -> Rankings:
+            return ((contexts, rank(contexts, k)) for _, contexts in scheme.chunks_of(paths, reader.batch))
+
+        if question.recall_target is not None:
+            rows: Sequence[int] = range(len(reader.vocabulary))
+            single = question.top is None and reader.sample.further()[0] <= SEVERAL
+            index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
+            query = IndexQuery(of_rows, prior_empty, question.recall_target, reader.prior_range, single)
+
+            def by_index(contexts: Contexts, k: int) -> Ranking:
+                return rank_by_index(index, reader.vocabulary, query, reader.tensor, contexts, k)
+
+            return rows, lambda listed: of_rows(listed.numpy()), chunked(by_index, size(len(rows)))
+        if (shard := sharded(reader, question.candidates, paths)) is not None:
+            rows, odds = shard.rows, reader.odds(prior_empty, shard.rows)
+            by_ranks = partial(shard.most_likely, odds=odds)
+            return rows, odds.only, chunked(lambda contexts, k: by_ranks(contexts, k=k), size(len(rows)))
+        rows, fillers = reader.candidates(question.candidates, len(paths))
+        odds, k = reader.odds(prior_empty, rows), size(len(rows))
+        listing, model = CandidateList.of(scheme, fillers, None, len(paths), k), likelihood.scoring_model(scheme, odds)
+        return rows, odds.only, listing.search(scheme, reader.tensor, paths, k, model, reader.batch)
+
+    def _single(self, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
+        """Return the best answer of each context, or that nothing is there, if that is more probable."""
+        vocabulary = self.reader.vocabulary
+        columns = ranking.best.indices.tolist(), ranking.strengths.tolist()
+        posteriors = likelihood.single_posteriors(ranking, prior_empty)
+        return [
+            [
+                Answer(None, strength, none, found=False)
+                if none >= probability
+                else Answer(vocabulary[rows[i]], strength, probability)
+            ]
+            for (i,), (strength,), (probability, none) in zip(*columns, posteriors, strict=True)
+        ]
+
+    def _top(
+        self,
+        contexts: Contexts,
+        ranking: Ranking,
+        rows: Sequence[int],
+        odds_of: Callable[[Tensor], Likelihood],
+        k: int,
+    ) -> list[list[Answer]]:
+        """Return the k most probable values of each context, which may hold several of them."""
+        reader = self.reader
+        listed, indices = ranking.best.indices.unique(return_inverse=True)
+        own = [rows[i] for i in listed.tolist()]
+        fillers = reader.codebook.named(reader.names_of(own))
+        ranking = ranking._replace(best=ranking.best._replace(indices=indices))
+        found = SetDecoder(self.scheme, fillers, odds_of(listed)).marginals(reader.tensor, contexts, ranking)
+        return _as_answers(reader, own, *(column[:, :k] for column in found))
+
+    def sets(self, question: Question, threshold: float) -> Parts:
+        """Yield all values of each path that are at least this probable."""
+        reader, scheme = self.reader, self.scheme
+        rows, fillers, odds, scan = candidates_of_ranks(
+            reader, question.paths, question.candidates, question.prior_empty
+        )
+        least, decoder = math.log(threshold / (1 - threshold)), SetDecoder(scheme, fillers, odds)
+        is_correlated = reader.codebook.trained is not None and isinstance(fillers, Tensor)
+        seen = reader.histogram.as_strengths() if is_correlated else None
+        for _, contexts in scheme.chunks_of(question.paths, reader.batch):
+            held = decoder.recall(reader.tensor, contexts, least, scan, seen)
+            by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
+            columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
+            for context, i, strength, probability in zip(*(column.tolist() for column in columns), strict=True):
+                # One that was stored twice is found twice.
+                by_context[context].setdefault(i, Answer(reader.vocabulary[rows[i]], strength, probability))
+            yield [sorted(each.values(), key=lambda answer: -answer.probability) for each in by_context]
+
+    def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
+        """Yield how strongly and how probably pairs are stored."""
+        reader, scheme = self.reader, self.scheme
+        prior = math.log(1 - prior_empty) - math.log(prior_empty) if prior_empty else math.inf
+        for part, contexts in scheme.chunks_of(batch.paths, reader.batch):
+            names = batch.names[part]
+            rows, fillers = reader.vocabulary.rows_of(names), reader.codebook.named(names).unsqueeze(1)
+            odds = reader.likelihood(reader.value_counts.of(rows), prior)
+            cores = scheme.adjoint(reader.tensor, contexts)
+            evidence = Evidence.of(scheme, cores, contexts, fillers)
+            crowded = likelihood.crowding(scheme, cores, evidence, odds).unsqueeze(1)
+            own = torch.arange(len(names)).unsqueeze(1)
+            probabilities = odds.log_odds(evidence, own, crowded).double().sigmoid()
+            deviations = ((odds.variance_along(evidence, own) + crowded) / evidence.energy).sqrt()
+            alone = Recognition(evidence.strengths[:, 0], probabilities[:, 0], deviations[:, 0])
+            trained = reader.codebook.trained is not None
+            yield self._beside_others(contexts, rows, alone, prior_empty) if trained else alone
+
+    def _beside_others(
+        self, contexts: Contexts, rows: list[int], alone: Recognition, prior_empty: float
+    ) -> Recognition:
+        """Recognize values of trained fillers beside all others, which may be alike and be stored in their place.
+
+        Before the memory is read, a value that is not there leaves nothing or any other, as probably. Values that the
+        memory does not know are like no other.
+        """
+        reader, scheme = self.reader, self.scheme
+        known = [place for place, row in enumerate(rows) if row >= 0]
+        if not known:
+            return alone
+        which = contexts[torch.tensor(known)]
+        asked = torch.tensor([rows[place] for place in known], device=scheme.device)
+        every, fillers = reader.candidates(None, len(known))
+        odds = reader.odds(0.5, every)
+        ranking = likelihood.most_likely(scheme, reader.tensor, which, fillers, odds, shortlist_size(1, len(every)))
+        decoder = SetDecoder(scheme, reader.codebook.all(), odds)
+        strength, log_odds = decoder.marginal_of(reader.tensor, which, ranking, asked)
+        share = (odds.log_prior[asked].double() - math.log(0.5)).exp()
+        prior = (
+            torch.log((1 - prior_empty) / prior_empty * (2 - share) / share)
+            if prior_empty
+            else torch.full_like(share, math.inf)
+        )
+        strengths, probabilities = alone.strengths.clone(), alone.probabilities.clone()
+        strengths[known] = strength.to(strengths)
+        probabilities[known] = (log_odds + prior).sigmoid()
+        return Recognition(strengths, probabilities, alone.deviations)
+
+
+class ConsolidatedModel:
+    """A memory that was solved for: scores are calibrated on the pairs that it was solved for."""
+
+    def __init__(self, reader: Reader, calibrated: Consolidated) -> None:
+        self.reader, self.scheme, self.calibration = reader, reader.scheme, calibrated
+
+    def rank(self, question: Question) -> Parts:
+        """Yield the best answers of each path."""
+        for answers, empty in self._ranked(question, *self.reader.candidates(question.candidates, len(question.paths))):
+            if question.top is not None:
+                yield answers
+                continue
+            yield [
+                [Answer(None, best.score, none, found=False)] if none >= best.probability else [best]
+                for (best,), none in zip(answers, empty, strict=True)
+            ]
+
+    def sets(self, question: Question, threshold: float) -> Parts:
+        """Yield all values of each path that are at least this probable."""
+        rows, fillers = self.reader.candidates(question.candidates, len(question.paths))
+        question = question._replace(top=int(1 / threshold))
+        for answers, _ in self._ranked(question, rows, fillers):
+            yield [[answer for answer in each if answer.probability >= threshold] for each in answers]
+
+    def _ranked(
+        self, question: Question, rows: Sequence[int], fillers: CandidatesOrFillers | list[Value]
+    ) -> Iterator[tuple[list[list[Answer]], list[float]]]:
+        """Yield the best answers of each path, and the probability that nothing is there."""
+        reader, top = self.reader, min(question.top or 1, len(rows))
+        every = None if question.candidates is None else reader.candidates(None, len(question.paths))[1]
+        allowed = AllowedValues(fillers, rows, every)
+        for _, contexts in self.scheme.chunks_of(question.paths, reader.batch):
+            found = calibration.rank(
+                self.scheme, reader.tensor, contexts, allowed, self.calibration, question.prior_empty, top
+            )
+            yield _as_answers(reader, allowed.rows, *found[:3]), found.empty.tolist()
+
+    def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
+        """Yield how strongly and how probably pairs are stored."""
+        reader, scheme = self.reader, self.scheme
+        deviation = math.sqrt(reader.energy / scheme.mean_bound_energy / scheme.facts.memory_scalars)
+        for part, contexts in scheme.chunks_of(batch.paths, reader.batch):
+            names = batch.names[part]
+            fillers = reader.codebook.named(names).unsqueeze(1)
+            inner = scheme.inner(scheme.adjoint(reader.tensor, contexts), contexts, fillers)
+            strengths = (inner / scheme.energy(contexts, fillers))[:, 0]
+            probabilities = calibration.pair_probabilities(strengths, self.calibration, prior_empty)
+            if reader.codebook.trained is not None:
+                every, candidates = reader.candidates(None, len(names))
+                allowed, k = AllowedValues(candidates, every), shortlist_size(1, len(every))
+                best = calibration.rank(scheme, reader.tensor, contexts, allowed, self.calibration, prior_empty, k)
+                asked = torch.tensor(reader.vocabulary.rows_of(names), device=probabilities.device).unsqueeze(1)
+                beside = (best.probabilities * (best.indices == asked)).sum(1)
+                probabilities = torch.where(asked.squeeze(1) < 0, probabilities, probabilities.minimum(beside))
+            yield Recognition(strengths, probabilities, torch.full_like(strengths, deviation))
+
+
+class ScoreModel:
+    """A memory that settles (not a plain sum): scores without probabilities."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.scheme = reader, reader.scheme
+
+    def rank(self, question: Question) -> Parts:
+        """Yield the best answers of each path."""
+        reader = self.reader
+        rows, fillers = reader.candidates(question.candidates, len(question.paths))
+        k = min(question.top or 1, len(rows))
+        for chunk in slices(len(question.paths), BATCH):
+            found = top(self.scheme, reader.tensor, question.paths[chunk], fillers, k)
+            yield _as_answers(reader, rows, found.indices, found.scores, torch.full_like(found.scores, math.nan))
+
+    def sets(self, question: Question, threshold: float) -> Parts:
+        """Refuse: sets need probabilities."""
+        raise BadValue(
+            f"recall_set() needs probabilities, which {self.scheme} does not have, because its memory is not a plain "
+            'sum. Use recall(..., top=k), or another scheme or memory="raw".'
+        )
+
+    def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
+        """Yield how strongly pairs are stored."""
+        reader = self.reader
+        for part, contexts in self.scheme.chunks_of(batch.paths, reader.batch):
+            fillers = reader.codebook.named(batch.names[part]).unsqueeze(1)
+            scores = self.scheme.score(reader.tensor, contexts, fillers)[:, 0]
+            unknown = torch.full_like(scores, math.nan)
+            yield Recognition(scores, unknown, unknown)
+
+
+def _as_answers(reader: Reader, rows: Sequence[int], *columns: Tensor) -> list[list[Answer]]:
+    """Return answers of indices, scores and probabilities (n, k) each."""
+    vocabulary = reader.vocabulary
+    return [
+        [Answer(vocabulary[rows[i]], score, probability) for i, score, probability in zip(*each, strict=True)]
+        for each in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
 
 DEFAULT_TARGET = 0.999  # the recall target of an index that nobody asked for
 LARGE_VOCABULARY = 200_000  # values from which an index is faster than scoring all candidates
@@ -259,10 +559,15 @@ def check_roles(path: Path) -> Path:
 
 def check_paths(paths: Iterable[Path], reader: Reader) -> Paths:
     """Return checked paths to query a memory for; refuse an empty memory."""
-    asked = [check_roles(as_path(path)) for path in listed(paths, "paths")]
+    asked = listed(paths, "paths")
     if not len(reader.vocabulary):
         raise BadValue(EMPTY)
-    return Paths.of(asked)
+    try:
+        return Paths.of(asked)
+    except BadType:
+        for path in asked:  # with a hint, where one was passed as a single role
+            check_roles(as_path(path))
+        raise
 
 
 def _collected(parts: Parts, on_progress: OnProgress | None) -> list[list[Answer]]:

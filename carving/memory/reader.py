@@ -179,7 +179,7 @@ class Reader:
         if values is not None:
             return self.held_candidates(values)
         held = self.codebook.holdable
-        return range(self.value_counts.size), self.codebook.ready(paths) if held else self.vocabulary.labels
+        return range(self.value_counts.size), self.codebook.ready(paths) if held else list(self.vocabulary)
 
     def held_candidates(self, values: Iterable[Value] | None) -> tuple[Sequence[int], Tensor]:
         """Return the rows of candidate values and their fillers."""

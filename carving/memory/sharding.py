@@ -77,7 +77,7 @@ class Shard:
             if key not in reader.shard_cache:
                 reader.shard_cache[key] = _part(reader, ranks)
             own, book = reader.shard_cache[key]
-            return cls(reader, ranks, rows, own, book.ready(len(asked)) if book.holdable else book.vocabulary.labels)
+            return cls(reader, ranks, rows, own, book.ready(len(asked)) if book.holdable else list(book.vocabulary))
         own = _owned(names, ranks)
         fillers = reader.codebook.named([names[i] for i in own.tolist()]) if len(own) else torch.empty(0)
         return cls(reader, ranks, rows, own, fillers)
@@ -179,7 +179,7 @@ def candidates_of_ranks(
     if candidates is None and not reader.codebook.holdable:
         every: Sequence[int] = range(len(reader.vocabulary))
         odds = reader.odds(prior_empty, every)
-        return every, Fillers(reader, every), odds, Scan.of(reader.scheme, reader.vocabulary.labels, odds)
+        return every, Fillers(reader, every), odds, Scan.of(reader.scheme, list(reader.vocabulary), odds)
     rows, fillers = reader.held_candidates(candidates)
     odds = reader.odds(prior_empty, rows)
     ready = reader.codebook.ready(len(asked)) if candidates is None else fillers

@@ -14,13 +14,12 @@ from torch import Tensor
 from carving.distributed.ranks import Group, RankFailed, Ranks
 from carving.errors import BadValue, refused
 from carving.formats.documents import Pair
-from carving.memory.backends import InMemory
+from carving.memory.backends import InMemory, contents_of, state_of
 from carving.memory.memory import Memory
 from carving.memory.pairs import Batch, OnProgress
 from carving.memory.reader import Reader
 from carving.memory.sharding import facts_of
 from carving.memory.state import State, keeping
-from carving.memory.storage import contents_of, state_of
 from carving.memory.update import Change, store
 from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of

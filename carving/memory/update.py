@@ -19,9 +19,8 @@ from carving.inference.calibration import Consolidated
 from carving.inference.sample import Histogram, Levels, PairSample
 from carving.memory.codebook import Drawn
 from carving.memory.counts import PathCounts, ValueCounts
-from carving.memory.models import model_of
 from carving.memory.pairs import BATCH, Batch, OnProgress, report
-from carving.memory.query import check_paths, check_sum, recall_sets, recognize_many
+from carving.memory.query import check_paths, check_sum, model_of, recall_sets, recognize_many
 from carving.memory.reader import Reader
 from carving.memory.sharding import check_same_state, facts_of
 from carving.memory.state import State

@@ -547,9 +547,15 @@ class Scheme(ABC, Generic[C]):
     ) -> Tensor:
         """Add n pairs to `memory` in place and return it; the other arguments are as in `trace`."""
         contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(contexts)
-        if batch := check_memory(self.facts, memory):
-            sizes = len(self.facts.memory_shape), 1, 1 + len(self.facts.filler_shape), 1
-            for each in elements(batch, *zip((memory, contexts, fillers, weights), sizes, strict=True)):
+        batch, given = check_memory(self.facts, memory), (memory, contexts, fillers, weights)
+        sizes = len(self.facts.memory_shape), 1, 1 + len(self.facts.filler_shape), 1
+        pairs_batch = batch_of(*zip(given, sizes, strict=True))
+        if pairs_batch != batch:
+            raise BadValue(
+                f"Pairs of a batch {pairs_batch} need as many memories, got a batch {batch}. Use trace(...)."
+            )
+        if batch:
+            for each in elements(batch, *zip(given, sizes, strict=True)):
                 self.add(*each)
             return memory
         for pairs in self._pairs(contexts, fillers, weights):

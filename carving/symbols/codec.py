@@ -54,13 +54,13 @@ def _encode(label: object) -> tuple[bytes, bytes]:
     """Return the tag and the content of a label that is no text."""
     match label:
         case bool():  # before int: True is one
-            return b"t" if label else b"f", b""
+            return (b"f", b"t")[label], b""
         case int():
             if label.bit_length() > 10_000:
                 raise BadValue(f"an integer label may have at most 10,000 bits, got {label.bit_length():,}. Use bytes.")
             return b"i", b"%d" % label
-        case float():  # one zero and one not-a-number: labels that look alike must not differ in their bytes
-            return b"d", struct.pack(">d", 0.0 if label == 0 else math.nan if math.isnan(label) else label)
+        case float():  # one zero (-0.0 + 0.0 is 0.0) and one not-a-number: labels that look alike share bytes
+            return b"d", struct.pack(">d", math.nan if math.isnan(label) else label + 0.0)
         case bytes():
             return b"b", label
         case None:
@@ -137,17 +137,14 @@ DECODERS: dict[int, Callable[[bytes], Role | Value]] = {
 }
 
 
-def label_end(data: bytes, at: int = 0, size: int | None = None) -> int:
-    """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated.
-
-    `size`: The number of all bytes, if `data` is only the first of them.
-    """
+def label_end(data: bytes, at: int = 0) -> int:
+    """Return where the label ends that begins at a position; raises BadValue if none does, or it is truncated."""
     try:
         colon = data.index(b":", at, at + MAX_HEADER)
         end = colon + 1 + LABEL_HEADERS[data[at:colon]]
     except ValueError:
         raise BadValue(f"no label begins with the bytes {data[at : at + 40]!r}") from None
-    if end > (len(data) if size is None else size):
+    if end > len(data):
         raise BadValue(f"the label {data[at : at + 40]!r} is truncated")
     return end
 
@@ -236,19 +233,18 @@ def label_ends(data: Octets) -> Offsets:
     >>> label_ends(np.frombuffer(b"s3:dogi2:-7t0:", dtype=np.uint8)).tolist()
     [0, 6, 11, 14]
     """
-    parts, at = [np.zeros(1, dtype=np.int64)], 0
+    parts, at, size = [np.zeros(1, dtype=np.int64)], 0, WINDOW
     while at < len(data):
-        window = data[at : at + WINDOW]
+        window = data[at : at + size]
         starts, contents, ends = _chained_labels(window)
         if len(ends):
             _check_contents(window[: int(ends[-1])], starts, contents, ends)
             parts.append(ends + at)
-            at += int(ends[-1])
-        if at < len(data):  # a label across the end of the window, or none
-            end = at + label_end(data[at : at + MAX_HEADER].tobytes(), 0, len(data) - at)
-            parse_label(data[at:end].tobytes())
-            parts.append(np.array([end]))
-            at = end
+            at, size = at + int(ends[-1]), WINDOW
+        elif at + size < len(data):
+            size *= 2  # for a label that is longer than the window
+        else:
+            raise BadValue(f"no whole label begins with the bytes {window[:40].tobytes()!r}")
     return np.concatenate(parts)
 
 
@@ -295,11 +291,12 @@ def _reached(starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
 def _check_contents(data: Octets, starts: Offsets, contents: Offsets, ends: Offsets) -> None:
     """Raise BadValue if `parse_label` refuses a label; it is called for the few that need a closer look."""
     tags = data[starts]
-    is_text, is_integer, large = tags == TEXT, tags == INTEGER, data >= 128
+    is_text, is_integer = tags == TEXT, tags == INTEGER
     unsure = ~(is_text | is_integer | (tags == BYTES))
-    # Around the content of a text is ASCII: if all is UTF-8, each text is.
-    if bool(large.any()) and not _is_utf8(data):
-        unsure |= is_text & (_count_within(large, contents, ends) > 0)
+    try:  # around the content of a text is ASCII: if all is UTF-8, each text is
+        data.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        unsure |= is_text & (_count_within(data >= 128, contents, ends) > 0)
     if bool(is_integer.any()):
         unsure |= is_integer & ~_are_integers(data, contents, ends)
     for row in np.flatnonzero(unsure).tolist():
@@ -312,14 +309,6 @@ def _count_within(flags: NDArray[np.bool_], starts: Offsets, ends: Offsets) -> N
     np.cumsum(flags, out=sums[1:])
     counts: NDArray[np.int32] = sums[ends] - sums[starts]
     return counts
-
-
-def _is_utf8(data: Octets) -> bool:
-    try:
-        data.tobytes().decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _are_integers(data: Octets, starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:

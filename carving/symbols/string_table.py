@@ -102,8 +102,8 @@ class StringTable:
         """Hold strings that are known to be distinct, and whose hashes may be known."""
         self.data, self.ends = strings or laid_out(())
         self.count = len(self.ends) - 1
-        self.slots = self._table(hashes)
         self._lock = Lock()
+        self._fill_slots(hashes)
 
     def __getitem__(self, row: int) -> bytes:
         start, end = self.ends[row : row + 2].tolist()
@@ -121,17 +121,20 @@ class StringTable:
 
     # Looking up
 
-    def rows_of(self, names: Collection[bytes] | LaidOut, below: int = ROW) -> Offsets:
+    def rows_of(self, names: Collection[bytes], below: int = ROW) -> Offsets:
         """Return the rows of strings; -1 for those that are not below a row."""
-        if not isinstance(names, tuple) and len(names) <= MAX_SINGLE_LOOKUPS:
-            slots = self.slots
-            held = [int(slots[self._slot_of(name, hash_of(name), slots)]) for name in names]
-            rows = np.array([(each & ROW) - 1 for each in held], dtype=np.int64)
-        else:
-            data, ends = names if isinstance(names, tuple) else laid_out(names)
-            rows = np.empty(len(ends) - 1, dtype=np.int64)
-            for start in range(0, len(rows), TOGETHER):
-                rows[start : start + TOGETHER] = self._rows_of_part(data, ends[start : start + TOGETHER + 1])
+        if len(names) > MAX_SINGLE_LOOKUPS:
+            return self.rows_of_many(*laid_out(names), below)
+        slots = self.slots
+        held = [int(slots[self._slot_of(name, hash_of(name), slots)]) for name in names]
+        rows = np.array([(each & ROW) - 1 for each in held], dtype=np.int64)
+        rows[rows >= below] = -1
+        return rows
+
+    def rows_of_many(self, data: Octets, ends: Offsets, below: int) -> Offsets:
+        """Return the rows of strings that are laid out; -1 for those that are not below a row."""
+        starts = range(0, len(ends), TOGETHER)
+        rows = np.concatenate([self._rows_of_part(data, ends[start : start + TOGETHER + 1]) for start in starts])
         rows[rows >= below] = -1
         return rows
 
@@ -208,7 +211,7 @@ class StringTable:
         # Counted first: interrupted in between, nobody sees all of them any more, and whoever adds copies.
         self.count = start + more
         if self.count > MAX_FILL * len(self.slots):
-            self.slots = self._table()
+            self._fill_slots()
         elif more <= MAX_SINGLE_LOOKUPS:
             for row in range(start, self.count):
                 value = hash_of(name := self[row])
@@ -216,17 +219,13 @@ class StringTable:
         else:
             take(self.slots, hashes_of(self.data, self.ends[start : self.count + 1]), start)
 
-    def _table(self, hashes: Hashes | None = None) -> Hashes:
-        """Return slots with all rows."""
+    def _fill_slots(self, hashes: Hashes | None = None) -> None:
+        """Take new slots for all rows, whose hashes may be known."""
         slots = np.zeros(2 ** max(4, int(self.count / MAX_FILL).bit_length()), dtype=np.uint64)
         for start in range(0, self.count, TOGETHER):
-            stop = min(self.count, start + TOGETHER)
-            take(
-                slots,
-                hashes_of(self.data, self.ends[start : stop + 1]) if hashes is None else hashes[start:stop],
-                start,
-            )
-        return slots
+            ends = self.ends[start : min(self.count, start + TOGETHER) + 1]
+            take(slots, hashes_of(self.data, ends) if hashes is None else hashes[start : start + TOGETHER], start)
+        self.slots = slots
 
     def copy_of_first(self, count: int) -> "StringTable":
         """Return a copy of the first strings."""

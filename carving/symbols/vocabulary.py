@@ -18,8 +18,9 @@ from carving.symbols.codec import (
     canonical_values,
     decode_label,
     label_ends,
+    split_labels,
 )
-from carving.symbols.string_table import SPARE, Hashes, LaidOut, StringTable, hashes_of, laid_out
+from carving.symbols.string_table import SPARE, LaidOut, StringTable, hashes_of, laid_out
 
 TOGETHER = 2**14  # values that are made at a time where all are asked for
 
@@ -75,7 +76,11 @@ class Vocabulary:
         """
         strings = np.append(data, np.zeros(SPARE, dtype=np.uint8)), label_ends(data)
         hashes = hashes_of(*strings)
-        _check_distinct(strings, hashes)
+        ordered = np.sort(hashes)
+        if (ordered[1:] == ordered[:-1]).any():  # nearly surely of equal values
+            names = list(split_labels(data.tobytes()))
+            if len(set(names)) < len(names):
+                raise BadValue(f"the {len(names)} values of the vocabulary are not all different")
         table = StringTable(strings, hashes)
         if table.rows_of([EMPTY_ROLE])[0] >= 0:
             raise BadValue("the vocabulary contains an empty tuple, which is a role, not a value")
@@ -92,8 +97,7 @@ class Vocabulary:
 
     def __iter__(self) -> Iterator[Value]:
         for start in range(0, self._size, TOGETHER):
-            names = self.names(start, min(self._size, start + TOGETHER))
-            yield from map(decode_label, names)
+            yield from map(decode_label, self.names(start, min(self._size, start + TOGETHER)))
 
     def __getitem__(self, place: int) -> Value:
         return decode_label(self.name(place))  # type: ignore[return-value]
@@ -109,16 +113,15 @@ class Vocabulary:
         """The size in bytes, including names that longer vocabularies share with it."""
         return self._shared.nbytes
 
-    @property
-    def labels(self) -> list[Value]:
-        """The values, as a new list."""
-        return list(self)
-
     def first(self, count: int) -> "Vocabulary":
         """Return the vocabulary of the first `count` values, which shares their storage."""
         return Vocabulary._seeing(self._shared, min(count, self._size))
 
     # Canonical bytes
+
+    @property
+    def _strings(self) -> LaidOut:
+        return self._shared.data, self._shared.ends[: self._size + 1]
 
     def packed(self, start: int = 0, stop: int | None = None) -> Octets:
         """Return the concatenated canonical bytes of positions start to stop, as a view."""
@@ -164,17 +167,17 @@ class Vocabulary:
 
     def _extend(self, names: "Collection[bytes] | Vocabulary") -> Offsets:
         """Return the positions of distinct values; new ones are appended in order."""
-        strings = None
         if isinstance(names, Vocabulary):
-            strings = names._shared.data, names._shared.ends[: len(names) + 1]
             if not self._size:  # share theirs
                 self._shared, self._size = names._shared, names._size
-        rows = self._shared.rows_of(strings or names, self._size)  # type: ignore[arg-type]
+            rows = self._shared.rows_of_many(*names._strings, self._size)
+        else:
+            rows = self._shared.rows_of(names, self._size)
         new = np.flatnonzero(rows < 0)
         if len(new):
             start, size = self._size, self._size + len(new)
             rows[new] = np.arange(start, size)
-            new_strings = _selected(strings or laid_out(names), new)  # type: ignore[arg-type]
+            new_strings = _selected(names._strings if isinstance(names, Vocabulary) else laid_out(names), new)
             if not self._shared.append(start, new_strings):
                 self._shared = self._shared.copy_of_first(start)
                 self._shared.append(start, new_strings)
@@ -191,14 +194,3 @@ def _selected(strings: LaidOut, rows: Offsets) -> LaidOut:
     places = np.append(0, np.cumsum(sizes))
     sources = np.repeat(ends[rows] - places[:-1], sizes) + np.arange(places[-1])
     return np.append(data[sources], np.zeros(SPARE, dtype=np.uint8)), places
-
-
-def _check_distinct(strings: LaidOut, hashes: Hashes) -> None:
-    """Refuse strings that are there twice; their hashes are known."""
-    data, ends = strings
-    ordered = np.sort(hashes)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(repeated):  # of one hash, and nearly surely equal
-        rows = np.flatnonzero(np.isin(hashes, repeated)).tolist()
-        if len({data[ends[row] : ends[row + 1]].tobytes() for row in rows}) < len(rows):
-            raise BadValue(f"the {len(ends) - 1} values of the vocabulary are not all different")
