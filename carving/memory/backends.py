@@ -130,7 +130,7 @@ def contents_of(state: State, vocabulary: bool = True) -> memoryfile.Contents:
     )
 
 
-def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) -> Reader:
+def replayed(reader: Reader, records: Iterable[JournalRecord], *, bind: bool = True) -> Reader:
     """Return the reader with all changes of a journal; without `bind` they are counted, but not in the tensor yet."""
     change = Change(reader)
     for batch, weights, is_counted in _batches(records):
@@ -140,7 +140,7 @@ def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) ->
     return change.after()
 
 
-def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
+def bind_records(reader: Reader, records: Iterable[JournalRecord]) -> Reader:
     """Return the reader with a tensor that has changes which are counted already."""
     change = Change(reader)
     for batch, weights, _ in _batches(records):
@@ -148,7 +148,7 @@ def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
     return reader.after(replace(reader.state, tensor=change.tensor), finite_energy(reader.scheme, change.tensor))
 
 
-def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
+def _batches(records: Iterable[JournalRecord]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
     """Yield the pairs of records in batches, with the weight of each and whether it is counted."""
     entries = chain.from_iterable(record.decoded() for record in records)
     while part := list(islice(entries, BATCH)):
