@@ -85,7 +85,7 @@ def launch(command: Sequence[str], workers: int) -> ExitStatus:
 
 
 def _environment(ours: Mapping[str, str], rank: int, workers: int, store: str) -> dict[str, str]:
-    """Return the environment variables of a rank: those of torchrun, and the file of the rendezvous store."""
+    """Return the environment of a rank: torchrun's variables, and the file of the rendezvous store."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     loopback = {"GLOO_SOCKET_IFNAME": LOOPBACK[sys.platform]} if sys.platform in LOOPBACK else {}
     own = dict(

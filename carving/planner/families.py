@@ -59,8 +59,8 @@ class QueryCost(NamedTuple):
 class MemoryFamily:
     """The memories of one scheme that differ by the side d and, in OSC, by the width k1.
 
-    A scheme differs by its cells, by the interference of pairs and by the cost of a query. Fillers of OSC have p
-    components of k1 numbers in a context; those of other schemes have one component of d numbers.
+    A scheme differs by its cells, by the interference of pairs and by the cost of a query. In a context a filler of OSC
+    has p components of k1 numbers, a filler of another scheme one component of d numbers.
     """
 
     scheme: str
@@ -85,7 +85,12 @@ class MemoryFamily:
         return d ** (self.p or self.order)
 
     def interference(self, d: int, k1: int) -> tuple[float, float]:
-        """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""
+        """Return the interference with a candidate, as variances of its score.
+
+        Returns:
+            The variance that a stored pair of any other filler adds, and the excess of a pair of the candidate itself,
+            stored in another context.
+        """
         return 1 / self.cells(d), 0.0
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
@@ -152,7 +157,7 @@ class OSCFamily(MemoryFamily):
         return {name: value for name, value in every.items() if value}
 
     def interference(self, d: int, k1: int) -> tuple[float, float]:
-        """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""
+        """Return the variance that a stored pair adds to a score, and the excess of a pair of the candidate itself."""
         if self.compact:
             return super().interference(d, k1)
         pair = (1 + excess(d, self.p, k1, self.basis)) / self.cells(d)
@@ -208,7 +213,7 @@ class TPRFamily(MemoryFamily):
         return {"d": d, "whole_path": True}
 
     def interference(self, d: int, k1: int) -> tuple[float, float]:
-        """Return the variance that a stored pair adds to a candidate's score, and more, by which a copy of it does."""
+        """Return the variance that a stored pair adds to a score, and the excess of a pair of the candidate itself."""
         return 1 / d**2, 1 / d - 1 / d**2
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:

@@ -148,7 +148,7 @@ def plans(
 ) -> list[Plan]:
     """Return the best memory of each kind: first the choice of `plan`, then the others by size.
 
-    The arguments are those of `plan`, which is faster.
+    The arguments are as in `plan`, which is faster.
 
     >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
@@ -163,7 +163,7 @@ def each_plan(
 ) -> Iterator[Plan]:
     """Yield the smallest memory of each kind as soon as it is found, in no particular order.
 
-    The arguments are those of `plan`.
+    The arguments are as in `plan`.
 
     >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
     [140000]
@@ -177,7 +177,7 @@ def drafts(
 ) -> list[tuple[str, int]]:
     """Return estimates of the numbers that each kind of memory needs, as (kind, numbers), in milliseconds.
 
-    The arguments are those of `plan`. Kinds that need a search (`joint`) are omitted.
+    The arguments are as in `plan`. Kinds that need a search (`joint`) are omitted.
 
     >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
     [('HLB', 15387714)]
@@ -280,7 +280,7 @@ def plans_within(
 ) -> list[Plan]:
     """Return the memory of each kind that stores the most pairs: first the choice of `plan_within`, then by pairs.
 
-    The arguments are those of `plan_within`.
+    The arguments are as in `plan_within`.
 
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']

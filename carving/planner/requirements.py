@@ -101,7 +101,7 @@ class Specification:
             raise BadValue(f"spread={self.spread} helps joint decoding only. Omit it, or pass joint=True.")
         if self.joint and set(self.contexts) != {1}:
             raise BadValue(
-                f"Joint decoding is planned for one value under each path, got shared={self.shared}. Omit it."
+                f"joint=True requires one value under each path, got shared={self.shared}. Omit one of them."
             )
 
     def _check_contexts(self) -> None:
@@ -114,9 +114,7 @@ class Specification:
             check_integer(f"the number of paths with {size} values", count, 1)
         check_integer("pairs", self.pairs, 1, way_out="It is the number of (context, filler) pairs to store.")
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
-            raise BadValue(
-                f"shared={self.shared} values under every path exceed pairs={self.pairs}. Correct one of them."
-            )
+            raise BadValue(f"shared={self.shared} must be at most pairs={self.pairs}. Correct one of them.")
 
     @property
     def contexts(self) -> Mapping[int, int]:

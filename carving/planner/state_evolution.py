@@ -11,7 +11,7 @@ independent, so the mean of 1 / (1 + sum of exp(gap)) is an integral over x of e
 is drawn.
 
 In a quantized memory, let T be the open variance as a share of the memory's. An expectation P has the variance 1 - T,
-and a number around it lies in some bin, which takes away the share 1 - v / T of its variance, in the mean of all
+and a number around it lies in some bin, which takes away the share 1 - v / T of its variance, on average over all
 numbers; the noise is T over that (as `carving.inference` decodes it). With all open it is 1 / (1 - D), with D the
 distortion; real numbers have T itself.
 """
@@ -255,7 +255,7 @@ def _resolved_table(bits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resolved_share(open_: float, bits: int) -> float:
-    """Return the share 1 - v / T of the open variance T = `open_` that the bins take away, in the mean."""
+    """Return the share 1 - v / T of the open variance T = `open_` that the bins take away on average."""
     ends, scale, spread = edges(bits), math.sqrt(open_), math.sqrt(max(1 - open_, 0.0))
     step = float(ends[2] - ends[1]) if bits > 1 else math.inf
     if scale * ISOLATED < min(step, 1.0):
