@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from carving import formats, schemes
 from carving.lab.report import slug
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +32,18 @@ def printed(code: str, names: dict) -> str:
     return out.getvalue().replace("\r\n", "\n")
 
 
+@pytest.fixture
+def _unregister():
+    """Take out again what examples register, which other tests would count."""
+    tables = schemes._MAKERS, formats.FORMATS
+    before = [set(table) for table in tables]
+    yield
+    for table, names in zip(tables, before, strict=True):
+        for name in set(table) - names:
+            del table[name]
+
+
+@pytest.mark.usefixtures("_unregister")
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 @pytest.mark.xdist_group("plans")  # many of them plan: in one process, so that what plans draw is drawn once
 def test_every_block_runs_alone_and_prints_what_it_says(page, tmp_path, monkeypatch):

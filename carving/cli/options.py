@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
+from importlib.metadata import entry_points
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -31,6 +32,10 @@ KeepPaths = Annotated[
         "--keep-paths", help="New memory: keep the paths, so that `export` and `grow` work without the original files."
     ),
 ]
+
+
+for plugin in entry_points(group="carving.plugins"):  # schemes and formats of other packages, before help names them
+    plugin.load()
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,25 @@ from carving.formats.tables import read_table, show_table
 from carving.formats.triples import read_triples, show_triples
 from carving.symbols.codec import Label
 
-Reader = Callable[..., Iterator[Pair]]  # of lines, what refuses them, and options
-Writer = Callable[..., Iterator[str]]  # of pairs and options: the text, piece by piece
+Reader = Callable[..., Iterator[Pair]]
+Writer = Callable[..., Iterator[str]]
 
 
 class Format(NamedTuple):
-    """A file format of pairs: its name, its file endings, its reader and its writer.
+    """A file format of pairs. `FORMATS[name] = Format(name, ...)` makes it known to `pairs`, `write` and commands.
+
+    Attributes:
+        name: What `format=` and `--format` call it.
+        endings: Endings of file names, such as ".ini", in lower case; compressed files have a second one.
+        read: A generator `read(lines, refuse, **options)` of pairs. `lines` yields (number from 1, text with its line
+            end), decompressed and decoded. `refuse(number, problem)` reports a bad line, and returns if bad lines are
+            skipped: yield nothing for it, and go on. `BadValue` says what is wrong with the whole file.
+        write: A generator `write(pairs, **options)` of text, piece by piece. It refuses pairs that the format cannot
+            hold by `BadValue`: what is read again is equal.
+        spoils: What a bad line makes unreadable: "line", the record around it, or the whole file.
+        options: Names of the options of reading and writing; each may be absent. Commands know those that exist.
+        limit: The longest line.
+        splits: Whether every line stands for itself, so that a file can be read in parts.
 
     >>> FORMATS["table"].endings, FORMATS["table"].options
     (('.csv',), ('key', 'delimiter'))
@@ -30,10 +43,10 @@ class Format(NamedTuple):
     endings: tuple[str, ...]
     read: Reader
     write: Writer
-    spoils: Literal["line", "record", "file"]  # what a bad line makes unreadable
-    options: tuple[str, ...] = ()  # of reading and of writing
-    limit: Limit = LINE  # of what a line may be
-    splits: bool = False  # whether every line stands for itself, so that a file can be read in parts
+    spoils: Literal["line", "record", "file"]
+    options: tuple[str, ...] = ()
+    limit: Limit = LINE
+    splits: bool = False
 
 
 def _flattened(read: Callable[..., Iterable[tuple[Label, Document]]]) -> Reader:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import IO, BinaryIO
 
 from carving.errors import BadType, BadValue
-from carving.formats.documents import Pair
+from carving.formats.documents import Pair, brief
 from carving.formats.registry import check_options, choose_format
 from carving.formats.sources import COMPRESSIONS, ending_of, name_of
 from carving.storage.atomic import write_atomically
@@ -43,6 +43,8 @@ def write(
     (S (NP dogs))
     3
     """
+    if not isinstance(target, str | os.PathLike) and not hasattr(target, "write"):
+        raise BadType(f"target must be a file name or a text stream, got {brief(target)}. Call write(pairs, target).")
     row = choose_format("standard output" if target == "-" else name_of(target), format)
     given = check_options(f"the format {row.name}", row.options, options)
     count = 0

@@ -1,8 +1,12 @@
 """Backends of memories: where a state lives, and how changes reach it.
 
-A backend has one reader at a time, and replaces it whole. To write another one, derive from `Backend`: `commit` runs
-`fill` on a `Change` of the current reader, puts the change where it belongs, and then shows the reader after it.
-`InMemory` is the model; `FileBacked` also writes every change to a journal.
+A backend has one reader (`carving.memory.reader.Reader`: a state and what follows from it) at a time, and replaces it
+whole. `Memory.from_backend(backend)` is a memory in it. To write another one:
+
+- where whole states are kept, derive from `InMemory`, and override `_put`, which a change calls with the readers before
+  and after it (`CONTRIBUTING.md` has one in SQLite). `to_bytes` and `from_bytes` turn readers into bytes and back.
+- otherwise derive from `Backend`: `commit` holds `lock`, runs `fill` on a `Change` of the current reader, puts the
+  change where it belongs, and then shows the reader that `after` makes of it. `FileBacked` writes changes to a journal.
 """
 
 import os
@@ -77,6 +81,21 @@ def load(file: JournaledFile, device: torch.device | str = "cpu") -> tuple[Reade
         with refusing_damage(journal_path(file.path)):
             reader = replayed(reader, version.records)
     return reader, version
+
+
+def to_bytes(reader: Reader) -> bytes:
+    """Return the state as the bytes of a memory file, for a database or a network."""
+    return memoryfile.to_bytes(contents_of(reader.state))
+
+
+def from_bytes(data: bytes, device: torch.device | str = "cpu") -> Reader:
+    """Return the reader of a state that `to_bytes` wrote; refuse other bytes with `BadFile`.
+
+    >>> from carving import OSC
+    >>> from_bytes(to_bytes(Reader(State.empty(OSC(d=32), Vocabulary())))).scheme.d
+    32
+    """
+    return Reader(state_of(memoryfile.from_bytes(data), device))
 
 
 def state_of(contents: memoryfile.Contents, device: torch.device | str, vocabulary: Vocabulary | None = None) -> State:
@@ -266,7 +285,7 @@ class InMemory(Backend):
                 self._put(before, after)
 
     def _put(self, before: Reader, after: Reader) -> None:
-        """Replace the reader: one assignment, which happens or does not."""
+        """Replace the reader: one assignment, which happens or does not. To keep it elsewhere, too, override this."""
         if self._reader is not before:
             raise BadValue(MODIFIED)
         self._reader = after

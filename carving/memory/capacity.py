@@ -41,10 +41,10 @@ EXPECTED_TARGET = Target(EXPECTED_ACCURACY)  # of memories that were not planned
 def predicted_accuracy(
     scheme: Scheme, pairs: int, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
-    """The share of so many pairs that a memory of this scheme is predicted to name; None where none is predicted.
+    """Return the predicted accuracy of a memory of `pairs` pairs, None if there is no prediction for its scheme.
 
-    A draft takes milliseconds, and is some points off where cores are small. A quantized one has so many bits a cell.
-    The only value is told from another that was never stored.
+    A draft takes milliseconds, and is some points off where cores are small. `bits` are those of a quantized cell. A
+    vocabulary of one value is predicted as one of two.
     """
     sizes = sizes_of(scheme, joint)
     if sizes is None or not values or not pairs:
@@ -56,7 +56,7 @@ def predicted_accuracy(
 
 
 def sizes_of(scheme: Scheme, joint: bool) -> dict[str, Any] | None:
-    """A scheme's parameters as predictions take them; None where there are none for it."""
+    """Return a scheme's parameters as predictions take them; None if there is no prediction for it."""
     known = identity(scheme)
     if not _predictable(known, joint):
         return None
@@ -65,7 +65,7 @@ def sizes_of(scheme: Scheme, joint: bool) -> dict[str, Any] | None:
 
 
 def _predictable(known: dict[str, Any], joint: bool) -> bool:
-    """Whether there are predictions for a scheme; loud contexts are not for single questions."""
+    """Return whether there are predictions for a scheme; contexts of a spread have them for joint decoding only."""
     return known["name"] in ("OSC", "HLB") and known.get("p") != 1 and (joint or not known.get("spread"))
 
 
@@ -81,7 +81,7 @@ def predicted_of(reader: Reader, more: int = 0, draft: bool = False) -> float | 
 def accuracy_of_loads(
     scheme: Scheme, loads: Loads, values: int, joint: bool = False, draft: bool = False, bits: int | None = None
 ) -> float | None:
-    """The share of pairs that is predicted to be named: the louder they are, the less they notice the others."""
+    """Return the predicted accuracy of pairs of several strengths, each with its own load."""
     each = [(share, predicted_accuracy(scheme, load, values, joint, draft, bits)) for load, share in loads]
     known = [share * accuracy for share, accuracy in each if accuracy is not None]
     return sum(known) if len(known) == len(each) else None
@@ -192,7 +192,7 @@ Times = Counter[tuple[bytes, bytes]]  # of pairs, by the canonical bytes of thei
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is to store: all pairs, those that differ, the values, and how many paths hold one value, two, ...
+    """Numbers of all pairs, of different ones, of values, and of paths with one value, two, ...
 
     Pairs that come several times are louder than the others: together all are as much noise as `load` that come once.
     """
@@ -204,7 +204,7 @@ class Survey:
     load: int
 
     def grown(self, headroom: float | Fraction) -> "Survey":
-        """The survey of so many times these pairs, or as much noise, each once: what a memory is planned for.
+        """Return the survey of `headroom` times these pairs, each stored once: what a memory is planned for.
 
         Where a path holds nearly every value, others are expected: else nothing would have to be told from anything.
         """
@@ -218,7 +218,7 @@ class Survey:
 def survey(
     pairs: Iterable[Pair], on_progress: Callable[[int], None] | None = None, ranks: Ranks | None = None
 ) -> Survey:
-    """The pairs, read once from end to end; of several ranks, the pairs of all.
+    """Survey pairs, which are read once; of several ranks, the pairs of all.
 
     >>> survey([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
     Survey(pairs=3, distinct=3, values=2, shared={1: 1, 2: 1}, load=3)
@@ -240,7 +240,7 @@ def survey(
 
 
 def _counted(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None) -> Times:
-    """How often each pair comes."""
+    """Count how often each pair comes."""
     times = Times()
     for path, value in pairs:
         times[canonical_path(path), canonical(value)] += 1
@@ -250,7 +250,7 @@ def _counted(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None) -
 
 
 def _own(times: Times, ranks: Ranks) -> Times:
-    """The same of all ranks, for those paths that are this rank's to count."""
+    """Return the counts of all ranks for the paths that this rank counts."""
     if ranks.size == 1:
         return times
     parts = [Times() for _ in range(ranks.size)]
@@ -264,14 +264,14 @@ def _owner(name: bytes, ranks: Ranks) -> int:
 
 
 def naming_accuracy(accuracy: float) -> float:
-    """How surely values must be named for this share of right answers where "nothing is there" is an answer too."""
+    """Return the accuracy of naming values that gives this accuracy where "nothing is stored" is an answer, too."""
     if not 0 < check_number("accuracy", accuracy) < 1:
         raise BadValue(f"accuracy must be between 0 and 1, got {accuracy}. The default is 0.99.")
     return 1 - (1 - accuracy) * NAMING_SHARE
 
 
 def check_headroom(headroom: float) -> float:
-    """The growth to plan for, at least 1."""
+    """Return the headroom as a number of at least 1."""
     if not 1 <= check_number("headroom", headroom) < math.inf:
         raise BadValue(f"headroom={headroom} must be a number of at least 1. 2 plans for twice as many pairs.")
     return float(headroom)
@@ -288,7 +288,7 @@ def larger(
     keep_paths: bool,
     requirements: Requirements,
 ) -> State:
-    """An empty state for so many pairs like these, by default twice as many; its scheme is of the same kind."""
+    """Return an empty state for `wanted` pairs like these (default: twice as many), of the same kind of scheme."""
     reader.check_changeable()
     if reader.state.trained is not None:
         raise BadValue(
@@ -308,7 +308,7 @@ def larger(
 
 
 def _expected(seen: Survey, wanted: int | None) -> Survey:
-    """What is to be stored in all."""
+    """Return the survey of all pairs to plan for."""
     if wanted is None:
         return seen.grown(2)
     way_out = "It is the total number of pairs to plan for, including those that are stored."
@@ -316,7 +316,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
 
 
 def _as_before(reader: Reader, expected: Survey) -> Requirements:
-    """What the scheme was, as far as the planner has a choice of it."""
+    """Return the planner's options that describe the scheme of a memory."""
     known, requirements = identity(reader.scheme), Requirements()
     if known["name"] in {family.scheme for family in FAMILIES}:
         requirements["scheme"] = known["name"]

@@ -33,8 +33,8 @@ from carving.symbols.paths import Paths
 from carving.tensors import lasting
 from carving.validate import check_number
 
-FEW = 500  # paths that hold nothing are asked at least
-SURE = 0.99  # of answers that were found together, the least mean probability
+MIN_EMPTY_PATHS = 500  # that are read to calibrate
+SURE = 0.99  # the least mean probability of decoded pairs
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ def consolidate(
     if pairs is not None and paths is not None:
         raise BadValue("pairs= conflicts with paths=, from which pairs are decoded. Pass only one.")
     listed = None if pairs is None else reader.ranks.agreed(lambda: list(pairs))
-    return solve(reader, decoded(reader, paths) if listed is None else listed, wish, on_progress)
+    return solve(reader, decode_listed(reader, paths) if listed is None else listed, wish, on_progress)
 
 
 def check_solvable(reader: Reader, accuracy: float) -> None:
-    """The scheme of a state that can be solved for a share of right answers."""
+    """Refuse a memory that cannot be consolidated, and an invalid accuracy."""
     scheme = reader.scheme
     reader.check_changeable()
     if not 0 < check_number("accuracy", accuracy) <= 1:
@@ -111,8 +111,8 @@ def check_solvable(reader: Reader, accuracy: float) -> None:
     check_finite("The memory tensor", reader.tensor)
 
 
-def decoded(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
-    """What lies under paths, or those that are kept: asked together, which must come to rest."""
+def decode_listed(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
+    """Decode the pairs under paths, by default the kept ones, jointly; refuse uncertain ones."""
     asked = list(known_paths(reader.state).each() if paths is None else paths)
     if reader.calibration is not None:
         answers: list[Answer] = recall_many(reader, asked, prior_empty=0.0)
@@ -133,14 +133,14 @@ def decoded(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be named: different paths, and the row of the one value that each holds."""
+    """Different paths, and the vocabulary row of the one value that each is to be answered with."""
 
     paths: Paths
     rows: Tensor  # (n,)
 
     @classmethod
     def of(cls, reader: Reader, pairs: list[Pair]) -> "Wanted":
-        """That of pairs which a state holds; contradicting or strange ones are refused."""
+        """Return the paths and rows of stored pairs; refuse unknown values and paths with two values."""
         if not pairs:
             raise BadValue("No pairs to consolidate. Pass the pairs that were stored.")
         batch = Batch(pairs)
@@ -167,13 +167,13 @@ class Wanted:
 def solve(
     reader: Reader, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None = None
 ) -> tuple[Reader, Consolidation]:
-    """The state whose tensor names these pairs, or the same one, if that names no fewer; and how it went."""
+    """Return the reader of the solved tensor, or the former one if it answers as many pairs correctly."""
     scheme, ranks = reader.scheme, reader.ranks
     wanted = ranks.agreed(lambda: Wanted.of(reader, pairs))
     if ranks.size > 1:
         digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
         check_same_state(ranks, reader, pairs_to_solve=digest, wish=wish)
-    before, count = named(reader, wanted), len(wanted.rows)
+    before, count = count_correct(reader, wanted), len(wanted.rows)
     outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, reader.pairs - count))
     if outcome and wish.bits is None and (reader.calibration is None or not reader.calibration.added):
         return reader, outcome
@@ -192,22 +192,22 @@ def solve(
             return reader, replace(outcome, after=before)  # nothing that a pair stored later could be compared with
         solution = found.scaled(scale)
     check_finite("The consolidated tensor", solution.tensor)
-    calibration = calibrated(scheme, solution, wanted, candidates)
+    calibration = calibrate(scheme, solution, wanted, candidates)
     return reader.after(replace(reader.state, tensor=solution.tensor, calibration=calibration)), outcome
 
 
-def named(reader: Reader, wanted: Wanted) -> int:
-    """How many of the wanted values a state names now."""
+def count_correct(reader: Reader, wanted: Wanted) -> int:
+    """Count the paths that are answered correctly."""
     answers = recall_many(reader, wanted.paths, prior_empty=0.0)
     values = reader.vocabulary.rows_of([canonical(answer.value) for answer in answers])
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
-    """What tells how probable answers are, from half of what was solved for (or less) and paths that hold nothing."""
+def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
+    """Calibrate probabilities on at most half of the solved paths, and on empty paths."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))
-    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_strange(wanted.paths))
+    held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_empty_paths(wanted.paths))
     sample = CalibrationSample(held, wanted.rows[some], empty)
     levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
     right = solution.right
@@ -216,18 +216,18 @@ def calibrated(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: T
     return Consolidated(solution.slope, count, right, levels, told=right / count, grid=cells)
 
 
-def _strange(paths: Paths) -> list[Path]:
-    """Paths that hold nothing, like these: every other one differs in its last role alone."""
-    number = min(MAX_SAMPLE, max(FEW, len(paths)))
-    strange = list[Path]()
+def _empty_paths(paths: Paths) -> list[Path]:
+    """Return empty paths like these: every other one differs in its last role alone."""
+    number = min(MAX_SAMPLE, max(MIN_EMPTY_PATHS, len(paths)))
+    found = list[Path]()
     for place in range(number):
         path, role = paths[place % len(paths)], f"carving: no role {place}"
-        strange.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
-    return strange
+        found.append((*(path[:-1] if place % 2 else (role,) * (len(path) - 1)), role))
+    return found
 
 
 def _as_progress(on_progress: OnProgress | None) -> Callable[[int], None] | None:
-    """Contexts that are right as pairs that are done."""
+    """Return a callback of the solver that reports additional correct pairs as progress."""
     if on_progress is None:
         return None
     reported = 0

@@ -115,7 +115,7 @@ class ValueCounts:
 
 
 class Layer(NamedTuple):
-    """What has changed since the layers below."""
+    """Changes since the layers below."""
 
     counts: dict[bytes, float]  # the weights under paths, by their canonical bytes; 0 where nothing is left
     gone: frozenset[bytes]  # the paths that held nothing meanwhile: such a one stands behind the others when it is back
@@ -146,11 +146,11 @@ class PathCounts:
         return parse_paths(self.weights())
 
     def count(self, name: bytes) -> int:
-        """How many pairs the path of this name holds."""
+        """Return the number of pairs under a path, given by its canonical bytes."""
         return _times(self._last(name) or 0)
 
     def _last(self, name: bytes) -> float | None:
-        """What the uppermost layer says that speaks of it."""
+        """Return the weight in the uppermost layer that has the path, None if no layer has it."""
         for counts, _ in reversed(self._layers):
             count = counts.get(name)
             if count is not None:
@@ -158,11 +158,11 @@ class PathCounts:
         return None
 
     def counts(self) -> list[int]:
-        """How many pairs each path holds."""
+        """Return the number of pairs under each path."""
         return [_times(weight) for weight in self.weights().values()]
 
     def weights(self) -> Mapping[bytes, float]:
-        """The weight of every path."""
+        """Return the weight of every path."""
         if not self._layers:
             return {}
         if len(self._layers) > 1:
@@ -170,16 +170,16 @@ class PathCounts:
         return self._layers[0].counts
 
     def each(self) -> Iterator[Path]:
-        """Every path as often as it holds pairs."""
+        """Iterate over the paths, each as often as it has pairs."""
         return chain.from_iterable(map(repeat, self, self.counts()))
 
     def below(self, prefix: Iterable[Role]) -> Iterator[Path]:
-        """The paths that begin with these roles."""
+        """Iterate over the paths that begin with these roles."""
         start = b"".join(map(canonical, prefix))  # of which no other role's bytes are the beginning
         return parse_paths(name for name in self.weights() if name.startswith(start, name.index(b":") + 1))
 
     def changed(self, events: Iterable[tuple[bytes, float]]) -> "PathCounts":
-        """With so much weight more under paths (or, below zero, less), one after the other; none below nothing."""
+        """Return counts with weights added in order (negative ones subtracted); no weight falls below zero."""
         counts, gone = dict[bytes, float](), set[bytes]()
         more = PathCounts()
         more._size, more.pairs = self._size, self.pairs
@@ -202,12 +202,12 @@ class PathCounts:
 
 
 def _times(weight: float) -> int:
-    """How many pairs a weight stands for."""
+    """Return the number of pairs that a weight stands for."""
     return max(1, round(weight)) if weight else 0
 
 
 def _stacked(layers: list[Layer]) -> tuple[Layer, ...]:
-    """The layers, those joined that are less than twice as large as the one above."""
+    """Join layers that are less than twice as large as the layer above."""
     while len(layers) > 1 and len(layers[-2].counts) < 2 * len(layers[-1].counts):
         upper = layers.pop()
         layers[-1] = _joined(layers[-1], upper)
@@ -215,7 +215,7 @@ def _stacked(layers: list[Layer]) -> tuple[Layer, ...]:
 
 
 def _joined(lower: Layer, upper: Layer) -> Layer:
-    """Two layers as one."""
+    """Join two layers."""
     counts = dict(lower.counts)
     for name in upper.gone:
         counts.pop(name, None)
@@ -224,7 +224,7 @@ def _joined(lower: Layer, upper: Layer) -> Layer:
 
 
 def _lowest(layer: Layer) -> Layer:
-    """The layer below which there is none: paths without pairs are not there."""
+    """Return the lowest layer without paths that have no pairs."""
     if not layer.gone:
         return layer
     for name in layer.gone:

@@ -138,7 +138,7 @@ UNSURE = 0.01  # the share of answers that may be unsure
 
 
 def check_whole(reader: Reader, found: DecodedPairs, force: bool = False) -> None:
-    """Refuse to go on with less than a state holds, or with what it is not sure of."""
+    """Refuse decoded pairs that are incomplete or uncertain, without `force`."""
     problem = _problem(reader, found)
     if problem and not force:
         raise BadValue(f"{problem} Pass force=True to continue with the pairs that were decoded.")
@@ -240,7 +240,7 @@ def verify(
 
 
 def _not_held(reader: Reader, wrong: list[Wrong]) -> list[Wrong]:
-    """Those of the misses that their paths are not found to hold beside what was answered."""
+    """Return the wrong pairs whose value is not in the set of all values of the path either."""
     if not reader.scheme.facts.linear:
         return wrong
     # One that was answered with nothing at all would not be found in a set either.
@@ -253,7 +253,7 @@ def _not_held(reader: Reader, wrong: list[Wrong]) -> list[Wrong]:
 
 
 def _wrong(path: Path, values: list[Value], answers: Iterable[Answer], as_set: bool = False) -> list[Wrong]:
-    """The values that the answers lack; a set says that a value is there, not how often."""
+    """Return the values that the answers lack; a set tells that a value is there, not how often."""
     missing: dict[bytes, list[Value]] = {}
     for value in values:
         missing.setdefault(canonical(value), []).append(value)

@@ -116,7 +116,19 @@ class Memory:
 
     @classmethod
     def from_backend(cls, backend: Backend) -> Self:
-        """Return the memory whose state lives in a backend (`carving.memory.backends`)."""
+        """Return the memory whose state lives in a backend.
+
+        Args:
+            backend: A backend of `carving.memory.backends`, or one of your own, which that module tells how to write.
+
+        >>> from carving import OSC
+        >>> from carving.memory.backends import ReadOnly
+        >>> from carving.memory.reader import Reader
+        >>> from carving.memory.state import State
+        >>> empty = Reader(State.empty(OSC(d=32), Vocabulary()))
+        >>> Memory.from_backend(ReadOnly(empty)).pairs
+        0
+        """
         memory = cls.__new__(cls)
         memory._backend = backend
         return memory

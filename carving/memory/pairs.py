@@ -1,4 +1,4 @@
-"""What goes into a memory: a document, a table or pairs become batches of pairs, each checked once."""
+"""Input of a memory: documents, tables and pairs become batches of pairs, each checked once."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ BATCH = 2048  # pairs or questions that are done at a time
 
 
 def batches(what: object, key: Label = None) -> Iterator[list[Pair]]:
-    """Pairs of a document or a table, or pairs as they come, in batches."""
+    """Yield the pairs of a document, a table or an iterable in batches."""
     pairs = map(as_pair, as_pairs(what, key))
     while batch := list(islice(pairs, BATCH)):
         yield batch
 
 
 def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
-    """A document's pairs, a DataFrame's, or the pairs that were given: tuples, which no document holds."""
+    """Return the pairs of a document or a DataFrame, or the pairs that were passed (tuples, which no document has)."""
     if is_frame(what):
         return frame_pairs(what, key)
     if key is not None:
@@ -52,7 +52,7 @@ def as_pairs(what: Any, key: Label = None) -> Iterable[Pair]:
 
 
 def _is_listed_pair(item: object) -> bool:
-    """Whether an item of a list is what JSON makes of a pair: [[role, ...], value]."""
+    """Return whether an item of a list is what JSON makes of a pair: [[role, ...], value]."""
     if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], list | tuple) or not item[0]:
         return False
     return not any(isinstance(each, list | tuple | Mapping) for each in (*item[0], item[1]))
@@ -66,7 +66,7 @@ def _not_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 
 def as_pair(pair: object) -> Pair:
-    """The pair; what is none is refused. Labels are looked at where they are made canonical."""
+    """Return the pair; refuse anything else. Labels are checked where they are made canonical."""
     if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is tuple and pair[0]:  # most often
         return pair
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -75,7 +75,7 @@ def as_pair(pair: object) -> Pair:
 
 
 class Batch:
-    """Checked pairs, and the canonical bytes of their paths and values: made here, once."""
+    """Checked pairs, with the canonical bytes of their paths and values."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         self.values = [value for _, value in pairs]
@@ -96,7 +96,7 @@ class Batch:
         return list(zip(self.paths, self.values, strict=True))
 
     def only(self, kept: Sequence[bool]) -> "Batch":
-        """Some of the pairs."""
+        """Return the batch of the pairs for which a flag is set."""
         if all(kept):
             return self
         part = copy.copy(self)
@@ -106,7 +106,7 @@ class Batch:
 
 
 def _check_value(value: Value, path: Path) -> None:
-    """Refuse a value that is no label, with its path."""
+    """Refuse a value that is not a label, and name its path."""
     try:
         canonical_values([value])
     except (BadType, BadValue) as error:
@@ -117,6 +117,6 @@ OnProgress = Callable[[int], None]  # called with how many pairs or questions ar
 
 
 def report(on_progress: OnProgress | None, more: int) -> None:
-    """Tell who wants to know that more is done."""
+    """Report progress, if it is wanted."""
     if on_progress:
         on_progress(more)

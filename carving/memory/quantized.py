@@ -198,7 +198,7 @@ def quantized(reader: Reader, bits: int | str | None) -> QuantizedMemory:
 
 
 def _wished(bits: int | str) -> int | None:
-    """The bits that are wished, None for those that will do."""
+    """Return checked bits, None for `auto`."""
     if isinstance(bits, str):
         if bits != "auto":
             raise BadValue(f'bits must be 1, 2, 3, 4, 8 or "auto", got {bits!r}.')
@@ -207,7 +207,7 @@ def _wished(bits: int | str) -> int | None:
 
 
 def _packed(reader: Reader, solved: Consolidated, bits: int | str) -> State:
-    """A consolidated state in the cells that it was solved for, which are all of it."""
+    """Return a consolidated state in the cells that it was solved for, without loss."""
     grid, wished = solved.grid, _wished(bits)
     if grid is None:
         raise BadValue(
@@ -230,7 +230,7 @@ def _packed(reader: Reader, solved: Consolidated, bits: int | str) -> State:
 
 
 def check_sealable(reader: Reader) -> None:
-    """Refuse what is no sum of pairs that were stored once each, with the weight 1."""
+    """Refuse a memory that is not the sum of pairs that were stored once, with weight 1."""
     scheme, counts = reader.scheme, reader.counts
     reader.check_changeable()
     if not scheme.facts.linear:
@@ -251,7 +251,7 @@ def check_sealable(reader: Reader) -> None:
 
 
 def fewest_bits(reader: Reader) -> int:
-    """The fewest bits with which a state is predicted to reach its goal, or hardly to lose anything."""
+    """Return the fewest bits that are predicted to reach the target, or to lose at most WORSE without one."""
     joint = reader.target is not None and reader.target.joint
     values, load = len(reader.vocabulary), reader.load
     now = predicted_accuracy(reader.scheme, load, values, joint)

@@ -25,7 +25,7 @@ LOOKED_AT = 4096  # numbers of a tensor, by which ranks see that theirs is anoth
 
 
 def facts_of(reader: Reader) -> dict[str, object]:
-    """What the memories of all ranks must have in common."""
+    """Return what the memories of all ranks must have in common."""
     from carving import __version__
 
     scheme, paths, versions = (
@@ -46,7 +46,7 @@ def check_same_state(ranks: Ranks, reader: Reader, **arguments: object) -> None:
 
 
 def shared_paths(reader: Reader, paths: Paths, rounds: int) -> tuple[Ranks, slice]:
-    """The ranks that ask for paths together, and which of these are this one's."""
+    """Return the ranks that share paths, and the part of the paths that this rank reads."""
     ranks = reader.ranks
     if len(paths) < ranks.size or isinstance(reader.scheme, RowShard):  # each rank had better ask for all of them
         return Ranks.alone(), slice(None)
@@ -58,7 +58,7 @@ def shared_paths(reader: Reader, paths: Paths, rounds: int) -> tuple[Ranks, slic
 
 @dataclass(frozen=True)
 class Shard:
-    """A rank's own part of the candidates."""
+    """The candidates of a query, and the part of them that this rank scores."""
 
     reader: Reader
     ranks: Ranks
@@ -68,7 +68,7 @@ class Shard:
 
     @classmethod
     def of(cls, reader: Reader, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
-        """This rank's part, of all values or some; all ranks ask the same questions of the same memory."""
+        """Return this rank's part of the candidates; refuse ranks with different queries or memories."""
         rows: Sequence[int] = reader.rows_among(candidates)
         names = reader.names_of(rows) if candidates is not None else []
         check_same_state(ranks, reader, questions=_digest([*asked.names, *names]))
@@ -83,7 +83,7 @@ class Shard:
         return cls(reader, ranks, rows, own, fillers)
 
     def most_likely(self, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
-        """The k candidates of each context with the best odds, as `likelihood.most_likely` finds them."""
+        """Return the ranking of the k candidates of all ranks with the best odds."""
         most = min(k, len(self.own))
         found = None
         if most:
@@ -93,7 +93,7 @@ class Shard:
         return self.merged(found, len(contexts), k)
 
     def merged(self, found: Ranking | None, contexts: int, k: int) -> Ranking:
-        """The k best of all ranks, of what this one has found among its own."""
+        """Merge this rank's ranking with those of the others."""
         device = self.reader.scheme.device
         columns = torch.full((contexts, 3 * k + 1), -torch.inf, dtype=torch.float64, device=device)
         columns[:, k : 2 * k] = len(self.rows)  # which stands for none
@@ -116,18 +116,18 @@ class Shard:
 
     @property
     def fillers(self) -> "Fillers":
-        """The fillers of all candidates, made from their labels when they are asked for."""
+        """The fillers of all candidates, drawn when they are indexed."""
         return Fillers(self.reader, self.rows)
 
     def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
-        """What gives contexts their short lists of all candidates."""
+        """Return what lists the best candidates of all ranks."""
         if not len(self.own):
             return MergedScan(self, scheme, None)
         return MergedScan(self, scheme, Scan.of(scheme, self.candidates, odds.part(self.own)))
 
 
 class MergedScan(NamedTuple):
-    """The short lists of all ranks as one, where this rank scans its own candidates, if it has any."""
+    """Short lists of the candidates of all ranks; each rank scans its own."""
 
     shard: Shard
     scheme: Scheme
@@ -145,7 +145,7 @@ class MergedScan(NamedTuple):
 
 
 class Fillers:
-    """The fillers of candidates by their indices, as a tensor gives them; each is made once, while there is room."""
+    """Fillers of candidates, indexed like a tensor; each is drawn once, while there is room."""
 
     def __init__(self, reader: Reader, rows: Sequence[int]) -> None:
         self.reader, self.rows, self.drawn = reader, rows, Drawn(reader.codebook)
@@ -154,7 +154,7 @@ class Fillers:
         return len(self.rows)
 
     def __getitem__(self, indices: Tensor) -> Tensor:
-        """The fillers of these indices, in their shape."""
+        """Return the fillers of indices, in their shape."""
         distinct, places = indices.unique(return_inverse=True)
         if not len(distinct):
             return torch.empty(*indices.shape, *self.reader.scheme.facts.filler_shape, device=indices.device)
@@ -194,7 +194,7 @@ def _part(reader: Reader, ranks: Ranks) -> tuple[Tensor, Codebook]:
 
 
 def _owned(names: Sequence[bytes], ranks: Ranks) -> Tensor:
-    """Which of these names belong to a rank."""
+    """Return the indices of the names that belong to a rank."""
     return torch.tensor([i for i, name in enumerate(names) if zlib.crc32(name) % ranks.size == ranks.rank]).long()
 
 

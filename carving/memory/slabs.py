@@ -132,7 +132,7 @@ class RowShardedMemory(Memory):
 
 
 def of_all(parts: Iterable[list[Pair]], ranks: Ranks) -> Iterator[list[Pair]]:
-    """The batches of all ranks, of one after the other; where one fails to give its own, all of them fail."""
+    """Yield the batches of one rank after the other, on all ranks; if one rank fails, all fail."""
     own = iter(parts)
     for rank in range(ranks.size):
         while True:
@@ -161,13 +161,13 @@ def _part_of(held: Reader) -> RowShard:
 
 
 def _spool(path: Place, force: bool) -> BinaryIO:
-    """A file without a name, in the folder of one that may be written."""
+    """Return an unnamed file in the folder of a file that may be written."""
     check_replaceable(path, "memory", force)
     return tempfile.TemporaryFile(dir=FilePath(os.path.realpath(path)).parent)
 
 
 def _spooled(held: Reader, spool: BinaryIO | None) -> Tensor:
-    """The rows of all ranks in the first one's file, as a tensor that lies there; the others have none."""
+    """Return the rows of all ranks as a tensor mapped from the first rank's file; empty on the other ranks."""
     part, own = _part_of(held), held.tensor.cpu()
     ranks, shape, failure = part.ranks, part.whole.facts.memory_shape, None
     for rank in range(ranks.size):
@@ -194,7 +194,7 @@ def _raised(failure: Exception | None) -> None:
 
 
 def _read(path: Place, ranks: Ranks) -> Contents:
-    """A rank's rows of a file; changes that lie beside it would be missing."""
+    """Read a rank's rows of a file; refuse one with a journal."""
     if (changes := journal.read(path)) is not None and changes.count:
         raise BadValue(
             f"{shown(path)} has changes in a journal, which a sharded memory cannot read. Write them into the file "

@@ -328,7 +328,7 @@ class NotFound(list[Pair]):
         self.stronger = list(stronger)  # others, which were forgotten, but not wholly
 
 
-class Judged(NamedTuple):
+class Judgment(NamedTuple):
     """Which pairs of a batch a memory holds strongly enough, which more weakly, and which more strongly."""
 
     held: list[bool]
@@ -336,7 +336,7 @@ class Judged(NamedTuple):
     stronger: dict[PairName, Stronger]
 
 
-def judged(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]) -> Judged:
+def judge(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]) -> Judgment:
     """Judge each pair of a batch; `times` counts how often each came, since what goes twice must be there twice."""
     size, sign = abs(weight), 1 if weight > 0 else -1
     found, weaker, stronger = list[bool](), list[Weaker](), dict[PairName, Stronger]()
@@ -355,7 +355,7 @@ def judged(reader: Reader, batch: Batch, weight: float, times: Counter[PairName]
             if enough:  # and of several copies the last one tells
                 rest = left - size if left - size > max(SIGMAS * deviation, MARGIN * size) else 0.0
                 stronger[name] = Stronger(batch.paths[row], batch.values[row], sign * rest)
-    return Judged(found, weaker, stronger)
+    return Judgment(found, weaker, stronger)
 
 
 def have_paths(reader: Reader, batch: Batch) -> list[bool]:
@@ -420,7 +420,7 @@ def _subtract_found(
     """Subtract what a memory holds, note what remains of it, and return the other pairs."""
     times, left, weaker = Counter[PairName](), list[Batch](), list[Weaker]()
     for batch in batches:
-        found = judged(reader, batch, weight, times)
+        found = judge(reader, batch, weight, times)
         _subtract(change, batch, found.held, weight, left)
         weaker += found.weaker
         rests |= found.stronger

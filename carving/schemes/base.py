@@ -16,13 +16,15 @@ members, and pass it to `carving.register`. n is a number of contexts, L a numbe
 
     facts                                  shapes, dtypes, costs and laws, as a cached property
     _fillers(words)                        random bits (n, facts.filler_words) -> (n, *filler_shape)
-    _contexts(paths)                       n paths -> a `Contexts` object whose tensors have n rows
+    _contexts(paths)                       n paths -> a `Contexts` object (a frozen dataclass) whose tensors have n rows
     _encode(fillers, contexts)             (n, *filler_shape) -> (n, *core_shape)
     _write(cores, contexts)                (n, *core_shape) -> their sum (*memory_shape)
     _read(memory, contexts)                (*memory_shape) -> (n, *core_shape)
     _match(cores, contexts, candidates)    (n, *core_shape) and `Candidates` -> (n, L)
 
 The dataclass fields are the constructor's arguments; `parameters`, `like`, equality, repr and files follow from them.
+`d` is one of them. Check them in `__post_init__`, which ends with `super().__post_init__()`: that one reads `facts`.
+Random bits are those of `carving.hashing`, and depend on nothing but labels, paths and the seed.
 Hooks receive validated chunks of rows that fit into the workspace (`facts.cost` says what a row takes). The public
 verbs of the same names are final: they check shapes, split work into chunks, create contexts and fillers from paths and
 labels, and take leading batch dimensions. Other hooks have defaults: override `_trace` and `_add` where a sum of pairs
@@ -129,6 +131,7 @@ class Contexts:
     """
 
     scheme: str = field(default="", kw_only=True)  # `fingerprint` of the scheme that drew them
+    row_dims: int | None = field(default=None, kw_only=True)  # dimensions of a row of the first tensor, as drawn
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the contexts with `change` applied to every tensor."""
@@ -142,8 +145,9 @@ class Contexts:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The leading dimensions (*batch, n) of the tensors; override it for contexts that may be batched."""
-        return next(iter(self.tensors.values())).shape[:1]
+        """The leading dimensions (*batch, n) of the tensors."""
+        whole = next(iter(self.tensors.values())).shape
+        return whole[: 1 if self.row_dims is None else len(whole) - self.row_dims]
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -695,7 +699,8 @@ def draw_contexts(scheme: Scheme[C], paths: Paths) -> C:
     else:
         distinct, which = paths.distinct()
         drawn = scheme._contexts(distinct)[torch.tensor(which)]
-    vars(drawn)["scheme"] = scheme.fingerprint  # frozen, but not before they are drawn
+    row_dims = next(iter(drawn.tensors.values())).dim() - 1
+    vars(drawn).update(scheme=scheme.fingerprint, row_dims=row_dims)  # frozen, but not before they are drawn
     return drawn
 
 

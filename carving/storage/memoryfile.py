@@ -13,6 +13,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ from carving.storage.tensorfile import (
     check_version,
     checksum,
     guarded,
+    pack_tensors,
     parsing,
     read_tensors,
     refusing_damage,
@@ -172,14 +174,26 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     """
     if dtype is not None and dtype not in DTYPES.values():
         raise BadType(f"dtype must be one of {', '.join(f'torch.{name}' for name in DTYPES)}, got {dtype!r}")
-    tensors = _tensors(contents, dtype or contents.scheme.dtype)
-    metadata = _metadata(contents, tensors)
-    metadata["checksum"] = checksum(tensors, metadata)
+    tensors, metadata = _tensors_of(contents, dtype or contents.scheme.dtype)
     with guarded(path, contents.kind, force):
         journal.drop_stale(path, force)
         flushed = replace_tensors(path, tensors, metadata)
         journal.remove_journal(path, metadata["checksum"], flushed)
     return metadata["checksum"]
+
+
+def to_bytes(contents: Contents) -> bytes:
+    """Return the bytes of the file that `write` would write."""
+    file = BytesIO()
+    pack_tensors(file, *_tensors_of(contents, contents.scheme.dtype))
+    return file.getvalue()
+
+
+def _tensors_of(contents: Contents, dtype: torch.dtype) -> tuple[Tensors, Metadata]:
+    tensors = _tensors(contents, dtype)
+    metadata = _metadata(contents, tensors)
+    metadata["checksum"] = checksum(tensors, metadata)
+    return tensors, metadata
 
 
 def _tensors(contents: Contents, dtype: torch.dtype) -> Tensors:
@@ -296,6 +310,13 @@ def read(path: Place, kind: str = SUM, part: Callable[[int], slice] | None = Non
     metadata, tensors = read_tensors(path, noun, lambda said: _check_format(path, said, kind), mapped=mapped)
     with refusing_damage(path):
         return _contents(metadata, tensors, kind, part)
+
+
+def from_bytes(data: bytes, name: str = "The state", kind: str = SUM) -> Contents:
+    """Return the contents that `to_bytes` wrote; `name` is what messages call the data."""
+    metadata, tensors = read_tensors(name, "memory", lambda said: _check_format(name, said, kind), data=data)
+    with refusing_damage(name):
+        return _contents(metadata, tensors, kind)
 
 
 def outline(path: Place) -> Outline:

@@ -13,7 +13,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Collection, Iterator
-from io import FileIO
+from io import BytesIO, FileIO
 from math import prod
 from operator import attrgetter
 from typing import Any, BinaryIO, NamedTuple
@@ -26,7 +26,7 @@ from carving.errors import BadValue, UnknownScheme, UserError
 from carving.storage.atomic import write_atomically
 from carving.storage.locks import Place, check_target, locked, reworded, shown
 from carving.tensors import lasting
-from carving.validate import check_choice
+from carving.validate import check_choice, sentence
 
 CHUNK = 2**20  # numbers that are looked at at a time
 MAX_HEADER = 2**23  # bytes: ours have a few thousand
@@ -122,6 +122,7 @@ def read_tensors(
     way_out: str = RESTORE,
     only: Collection[str] | None = None,
     mapped: Collection[str] = (),
+    data: bytes | None = None,
 ) -> tuple[Metadata, Tensors]:
     """Read the metadata and the tensors of a file, and verify its checksum.
 
@@ -134,10 +135,13 @@ def read_tensors(
         only: The tensors to load; others are on torch's device "meta", with a shape but no data, and the checksum is
             not verified. None loads all.
         mapped: The tensors to map into memory instead of loading them; what is written to them stays in this process.
+        data: The bytes of the file, if they are known: then `path` is only its name in messages.
     """
-    with _open(path) as file:
+    way_out = sentence(way_out)
+    with _open(path) if data is None else BytesIO(data) as file:
         try:
-            size = os.fstat(file.fileno()).st_size
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
             raw = _read_header(file, size)
             metadata, entries = _parse_header(raw, size - 8 - len(raw))
         except NotWhole as problem:
@@ -177,7 +181,7 @@ def _open(path: Place) -> FileIO:
     return open(path, "rb", buffering=0)
 
 
-def _read_header(file: FileIO, size: int) -> bytes:
+def _read_header(file: FileIO | BytesIO, size: int) -> bytes:
     length = int.from_bytes(_fill(file, bytearray(8), "the header"), "little")
     if not 2 <= length <= min(MAX_HEADER, size - 8):
         raise NotWhole(f"the header declares {length} of {size} bytes")
@@ -221,7 +225,7 @@ def _parse_entry(name: str, said: Any) -> TensorEntry:
     return entry
 
 
-def _tensor(file: FileIO, start: int, entry: TensorEntry) -> Tensor:
+def _tensor(file: FileIO | BytesIO, start: int, entry: TensorEntry) -> Tensor:
     file.seek(start + entry.start)
     try:
         with lasting():
@@ -232,7 +236,7 @@ def _tensor(file: FileIO, start: int, entry: TensorEntry) -> Tensor:
     return tensor
 
 
-def _fill(file: FileIO, data: bytearray | memoryview, what: str) -> bytearray | memoryview:
+def _fill(file: FileIO | BytesIO, data: bytearray | memoryview, what: str) -> bytearray | memoryview:
     """Read until the data are full, in as many pieces as the system gives."""
     view, done = memoryview(data), 0
     while done < len(view):
@@ -331,10 +335,12 @@ def write_tensors(path: Place, kind: str, tensors: Tensors, metadata: Metadata, 
 
 
 def replace_tensors(path: Place, tensors: Tensors, metadata: Metadata) -> bool:
-    """Put a file of tensors in the path's place, within `guarded`; whether the folder was flushed, too.
+    """Put a file of tensors in the path's place, within `guarded`; whether the folder was flushed, too."""
+    return write_atomically(path, lambda file: pack_tensors(file, tensors, metadata))
 
-    The bytes are written from where the tensors lie: there may be no room for a copy.
-    """
+
+def pack_tensors(file: BinaryIO, tensors: Tensors, metadata: Metadata) -> None:
+    """Write tensors and metadata to an open file, from where they lie: there may be no room for a copy."""
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # so that numbers are aligned
     start = 0
@@ -343,13 +349,9 @@ def replace_tensors(path: Place, tensors: Tensors, metadata: Metadata) -> bool:
         header[name] = dict(dtype=NAMES[tensor.dtype], shape=list(tensor.shape), data_offsets=[start, end])
         start = end
     raw = _pack_header(header)
-
-    def write(file: BinaryIO) -> None:
-        file.write(len(raw).to_bytes(8, "little") + raw)
-        for name in order:
-            file.write(raw_bytes(tensors[name]))
-
-    return write_atomically(path, write)
+    file.write(len(raw).to_bytes(8, "little") + raw)
+    for name in order:
+        file.write(raw_bytes(tensors[name]))
 
 
 def _pack_header(header: dict[str, Any]) -> bytes:
