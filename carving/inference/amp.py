@@ -39,7 +39,7 @@ from carving.schemes.base import (
     Scheme,
     check_memory,
 )
-from carving.tensors import falling_exp_
+from carving.tensors import as_real, falling_exp_
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
 
@@ -471,7 +471,7 @@ class QuantizedChannel:
         chance.
         """
         expected = -onsager if written is None else written - onsager
-        means = torch.view_as_real(expected) if expected.is_complex() else expected
+        means = as_real(expected)
         decided = doubt <= NEGLIGIBLE * self.whole * means.numel()
         explained = decided and written is not None and self.is_explained_by(written)
         start, fits = (NEGLIGIBLE * self.whole, 1) if explained else (self.variance, MAX_VARIANCE_FITS)
@@ -483,7 +483,7 @@ class QuantizedChannel:
 
     def is_explained_by(self, stored: Tensor) -> bool:
         """Whether every number of `stored` lies in its bin."""
-        return not self.cells.outside(torch.view_as_real(stored) if stored.is_complex() else stored, BIN_TOLERANCE)
+        return not self.cells.outside(as_real(stored), BIN_TOLERANCE)
 
     def _fit(self, means: Tensor, start: float, steps: int) -> Within:
         """Set `variance` to its maximum likelihood estimate, which equals the posterior mean square.

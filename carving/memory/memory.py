@@ -29,7 +29,7 @@ from carving.memory.capacity import (
     survey,
 )
 from carving.memory.codebook import check_fillers, check_finite
-from carving.memory.consolidation import Consolidation, Wish, consolidate
+from carving.memory.consolidation import Consolidation, consolidate
 from carving.memory.counts import ValueCounts
 from carving.memory.evaluate import DecodedPairs, Verification, check_whole, decode_pairs, verify
 from carving.memory.pairs import OnProgress, batches
@@ -942,11 +942,11 @@ class Memory:
         >>> outcome.before < 60, outcome.after, memory.is_consolidated, memory.recall("key 7", prior_empty=0.0).value
         (True, 100, True, 'value 7')
         """
-        outcomes, wish = list[Consolidation](), Wish(accuracy, bits)
+        outcomes = list[Consolidation]()
         given = None if pairs is None else chain.from_iterable(batches(pairs, key))
 
         def solve(reader: Reader) -> Reader:
-            after, outcome = consolidate(reader, given, paths, wish, on_progress)
+            after, outcome = consolidate(reader, given, paths, accuracy, bits, on_progress)
             outcomes.append(outcome)
             return after
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,15 +67,15 @@ class State:
         return cls(scheme, tensor, vocabulary, ValueCounts(counts), trained, path_counts, target=target)
 
     def with_tensor(
-        self, tensor: Tensor, values: Collection[bytes] | Vocabulary = (), weights: Tensor | None = None
+        self, tensor: Tensor, values: Collection[bytes] | Vocabulary = (), weights: Tensor | None = None, **more: Any
     ) -> "State":
-        """Return the state with another tensor, and with weights (n,) added to the counts of values."""
+        """Return the state with another tensor, weights (n,) added to the counts of values, and `more` fields."""
         if not values:
-            return replace(self, tensor=tensor)
+            return replace(self, tensor=tensor, **more)
         vocabulary, rows = self.vocabulary.extended(values)
         assert weights is not None
         counts = self.value_counts.plus(len(vocabulary), rows, weights)
-        return replace(self, tensor=tensor, vocabulary=vocabulary, value_counts=counts)
+        return replace(self, tensor=tensor, vocabulary=vocabulary, value_counts=counts, **more)
 
     def emptied(self) -> "State":
         """Return a state of this scheme, target and trained fillers without pairs."""

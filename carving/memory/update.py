@@ -114,9 +114,10 @@ class Change:
         if self._tensor is not None:
             energy = finite_energy(state.scheme, self._tensor)
         weights = torch.tensor(list(self.counts.values()), dtype=torch.float64)
-        state = state.with_tensor(state.tensor if self._tensor is None else self._tensor, self.counts, weights)
         calibration = None if state.calibration is None else state.calibration.plus(self.added)
-        state = replace(state, path_counts=self.path_counts, sample=self.sample, calibration=calibration)
+        tensor = state.tensor if self._tensor is None else self._tensor
+        more = dict(path_counts=self.path_counts, sample=self.sample, calibration=calibration)
+        state = state.with_tensor(tensor, self.counts, weights, **more)
         return self.before.after(state, energy)
 
 

@@ -48,7 +48,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast, final
 
@@ -56,6 +55,7 @@ import torch
 from torch import Tensor
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.symbols.codec import Path, Value, canonical_values

@@ -8,13 +8,13 @@ filler and unbinds by contraction; fillers that are orthogonal to every role are
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.clifford.blades import WORKSPACE, contract, contract_sum, determinant, expand, total
 from carving.clifford.elements import Blades, Multivectors
 from carving.clifford.grades import count, fold, leading, unfold, wedge_rows

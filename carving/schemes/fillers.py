@@ -6,13 +6,14 @@ fillers are p vectors of coordinates inside, the same in every context, which ha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.errors import BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Candidates

@@ -7,13 +7,13 @@ equal the paper's formulas, without a d x d projector or a d^p tensor for each c
 
 import math
 from dataclasses import KW_ONLY, InitVar, dataclass, field
-from functools import cached_property
 from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Candidates, Facts, check_batched, match_in_tiles

@@ -6,12 +6,12 @@ same calls in the same order.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.schemes.base import Facts, Scheme
@@ -126,7 +126,7 @@ def check_sliceable(scheme: Scheme) -> OSC | TPR:
     """Return the scheme; refuse one whose memories cannot be split into rows."""
     if not isinstance(scheme, OSC | TPR):
         raise BadValue(
-            f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use Memory(scheme) and pass group= to "
-            "store and query: every rank then holds the whole memory."
+            f"Only memories of OSC and TPR can be split into rows, got {scheme}. Use "
+            "Memory(scheme).distributed(group): every rank then holds the whole memory."
         )
     return scheme

@@ -5,12 +5,12 @@ path instead, so that a memory of order two stores paths of any depth.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.errors import BadValue
 from carving.hashing import Bits
 from carving.schemes.base import Candidates, Contexts, Facts, Scheme

@@ -10,7 +10,6 @@ indices, `picture` embeds them there. Operations on plain tensors take atoms or 
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from carving import hashing
+from carving.caching import cached_property
 from carving.errors import BadType, BadValue
 from carving.hashing import Bits
 from carving.schemes import algebra
