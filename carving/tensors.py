@@ -136,6 +136,11 @@ def as_reals(x: Tensor, dimensions: int) -> Tensor:
     return torch.view_as_real(x).flatten(-1 - dimensions) if x.is_complex() else x.flatten(-dimensions)
 
 
+def as_real(x: Tensor) -> Tensor:
+    """Return complex numbers as real ones, with a last dimension of 2; real numbers stay as they are."""
+    return torch.view_as_real(x) if x.is_complex() else x
+
+
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # integers by their number of bytes
 
 

@@ -392,7 +392,7 @@ def test_what_is_consolidated_whole_is_consolidated_again_without_its_pairs(monk
     answers = memory.recall_many([path for path, _ in PAIRS], prior_empty=0.0)
     assert sum(answer.probability for answer in answers) < 0.995 * 200  # which says less than is known
     with monkeypatch.context() as strict:
-        strict.setattr(consolidation, "SURE", 0.999)
+        strict.setattr(consolidation, "MIN_DECODED_PROBABILITY", 0.999)
         assert memory.consolidate(bits=4).after == 200 and memory.quantize(4).bits == 4
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Overfull)

@@ -14,7 +14,16 @@ from torch.testing import assert_close
 import carving
 from carving import OSC, Memory, make
 from carving.inference.likelihood import TAILS, CardinalityPrior, Evidence, Likelihood
-from carving.inference.sample import MAX_LEVELS, MAX_SAMPLED_PAIRS, MAX_VALUES, ONCE, Histogram, PairSample, Strengths
+from carving.inference.sample import (
+    MAX_LEVELS,
+    MAX_SAMPLED_PAIRS,
+    MAX_VALUES,
+    ONCE,
+    Histogram,
+    PairSample,
+    Strengths,
+    shares_with_more,
+)
 from carving.inference.sets import CardinalityWeights, log_odds_beside
 from carving.lab.measures.trust import CASES, answer_calibration
 from carving.symbols.codec import canonical_path
@@ -172,12 +181,15 @@ def test_values_of_paths_are_counted():
     memory.store([(("one", i), i) for i in range(60)])
     for pair in [(("two", i), i + j) for j in range(2) for i in range(40)]:
         memory.store([pair])
-    assert memory._reader.sample.values == (100.0, 40.0) and memory._reader.sample.further() == (0.4, 0.0)
+    assert memory._reader.sample.values == (100.0, 40.0) and shares_with_more(memory._reader.sample.values) == (
+        0.4,
+        0.0,
+    )
     memory.store([(("more",), i) for i in range(30)])
     assert memory._reader.sample.values == (101.0, 41.0, *(1.0,) * (MAX_VALUES - 2))
     alone = Memory(OSC(40, 3))
     alone.store([(("a",), "x")])  # another value may come later
-    assert alone._reader.sample.further() == (0.5,)
+    assert shares_with_more(alone._reader.sample.values) == (0.5,)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])

@@ -76,7 +76,7 @@ def test_every_linear_scheme_names_all_pairs_where_the_sum_does_not(name):
     made, memory = problem(scheme)
     made.evaluate(as_flat(memory))
     assert made.right < PAIRS
-    found = solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted)
+    found = solve(Problem.of(scheme, made.contexts, scheme.fillers(range(PAIRS)), made.wanted), memory)
     scores = scheme.inner(scheme.adjoint(found.tensor, made.contexts), made.contexts, scheme.fillers(range(PAIRS)))
     scores = scores - scheme.energy(made.contexts, scheme.fillers(range(PAIRS))) / 2
     assert found.right == PAIRS and torch.equal(scores.argmax(1), made.wanted)
@@ -123,7 +123,7 @@ def test_beyond_its_cells_the_best_is_kept():
     scheme = OSC(10, 2, 3, compact=True)
     made, memory = problem(scheme, pairs=100, values=100)
     made.evaluate(as_flat(memory))
-    found = solve(scheme, memory, made.contexts, scheme.fillers(range(100)), made.wanted)
+    found = solve(Problem.of(scheme, made.contexts, scheme.fillers(range(100)), made.wanted), memory)
     before = made.right
     made.evaluate(as_flat(found.tensor))
     assert before <= found.right == made.right < 100
@@ -133,7 +133,7 @@ def test_it_stops_when_enough_are_right():
     scheme = SCHEMES["compact"]
     made, memory = problem(scheme)
     few, all_of_them = (
-        solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted, accuracy=share)
+        solve(Problem.of(scheme, made.contexts, scheme.fillers(range(PAIRS)), made.wanted), memory, accuracy=share)
         for share in (0.5, 1.0)
     )
     assert few.right >= PAIRS / 2 and few.evaluations <= all_of_them.evaluations
@@ -143,7 +143,7 @@ def test_it_stops_when_enough_are_right():
 def test_rounded_memories_hold_few_numbers(bits):
     scheme = SCHEMES["compact"]
     made, memory = problem(scheme, pairs=30, values=30)
-    found = solve(scheme, memory, made.contexts, scheme.fillers(range(30)), made.wanted, bits=bits)
+    found = solve(Problem.of(scheme, made.contexts, scheme.fillers(range(30)), made.wanted), memory, bits=bits)
     assert len(found.tensor.unique()) <= 2**bits and torch.equal(found.cells.numbers(), found.tensor)
     half = found.scaled(2.0)
     assert torch.equal(half.tensor, found.tensor / 2) and torch.equal(half.cells.numbers(), half.tensor)
@@ -154,7 +154,7 @@ def test_rounded_memories_hold_few_numbers(bits):
 def test_rounding_in_the_loop_mends_what_rounding_breaks():
     scheme = OSC(26, 2, 4, compact=True)
     made, memory = problem(scheme)
-    found = solve(scheme, memory, made.contexts, scheme.fillers(range(PAIRS)), made.wanted)
+    found = solve(Problem.of(scheme, made.contexts, scheme.fillers(range(PAIRS)), made.wanted), memory)
     flat = as_flat(found.tensor)
     cells = Cells.of(flat, 2)
     made.evaluate(cells.numbers())
@@ -179,9 +179,9 @@ def test_what_holds_between_levels_lies_between_them():
         return CalibrationLevel(added, accuracy, (accuracy,) * 10, (0.0,) * 10, (1.0,) * 4)
 
     solved = Consolidated(24.0, 100, 100, (level(0.0, 1.0), level(10.0, 0.8), level(40.0, 0.2)))
-    assert solved.level.accuracy == 1.0 and solved.level_after(5).accuracy == pytest.approx(0.9)
-    assert solved.plus(25).level.present == pytest.approx((0.5,) * 10)
-    assert solved.level_after(1e9) == solved.levels[-1] and Consolidated.of_json(solved.as_json()) == solved
+    assert solved.level().accuracy == 1.0 and solved.level(5).accuracy == pytest.approx(0.9)
+    assert solved.plus(25).level().present == pytest.approx((0.5,) * 10)
+    assert solved.level(1e9) == solved.levels[-1] and Consolidated.of_json(solved.as_json()) == solved
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_of_many_candidates_those_that_come_near_suffice(name, monkeypatch):
     monkeypatch.setattr(solver, "NEAREST_RIVALS", 3)
     scheme = SCHEMES[name]
     made, memory = problem(scheme, pairs=30, values=120)
-    found = solve(scheme, memory, made.contexts, scheme.fillers(range(120)), made.wanted)
+    found = solve(Problem.of(scheme, made.contexts, scheme.fillers(range(120)), made.wanted), memory)
     made.evaluate(as_flat(found.tensor))  # with all candidates
     assert found.right == made.right == 30
 
@@ -224,12 +224,12 @@ def test_a_survey_sees_what_all_scores_tell():
     own = made.wanted.unsqueeze(1)
     others, score = made.scores(memory, made.contexts, made.candidates, own)
     scores = others.scatter(1, own, score)
-    found = made.survey(memory)
-    assert found.right == int((scores.argmax(1) == made.wanted).sum())
+    rivals = made.survey(memory)
+    assert made.right == int((scores.argmax(1) == made.wanted).sum())
     for number, rows in enumerate(torch.arange(300).split(solver.CONTEXTS_PER_RIVALS)):
         others = scores[rows].scatter(1, made.wanted[rows].unsqueeze(1), -math.inf)
         nearest = others.argsort(1, descending=True)[:, : solver.NEAREST_RIVALS]
-        assert set(found.rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
+        assert set(rivals[number].tolist()) == {*nearest.flatten().tolist(), *made.wanted[rows].tolist()}
 
 
 def test_where_all_candidates_count_the_chosen_ones_change_nothing():

@@ -143,7 +143,7 @@ def write_quantized(file: FilePath, found: Contents, as_json: bool) -> None:
         f"{show_bytes(math.ceil(sizes.cells / 8))}, scale and counts {show_bytes(math.ceil(rest / 8))})."
     )
     if found.solved is not None:
-        expected = f"expected accuracy {found.solved.level.accuracy:.2%} on the pairs it was consolidated for"
+        expected = f"expected accuracy {found.solved.level().accuracy:.2%} on the pairs it was consolidated for"
         write_line(f"Consolidated: {expected}.")
     if values is None:
         write_line("No vocabulary in the file: pass --vocabulary FILE to query it.")

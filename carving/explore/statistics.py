@@ -287,7 +287,7 @@ def _consolidated_curve(state: Reader) -> LoadCurve:
     solved = state.calibration
     assert solved is not None
     added = sorted({0, *(round(level.added - solved.added) for level in solved.levels if level.added >= solved.added)})
-    accuracy = [solved.level_after(more).accuracy for more in added]
+    accuracy = [solved.level(more).accuracy for more in added]
     spare = max((more for more, share in zip(added, accuracy, strict=True) if share >= GOOD_ACCURACY), default=0)
     pairs = tuple(state.pairs + more for more in added)
     return LoadCurve(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from carving.inference.likelihood import Evidence, Likelihood
-from carving.inference.top_k import Best, Ranking, best_of
+from carving.inference.top_k import Ranking, best_of
 from carving.schemes.base import Contexts, Scheme, draw_fillers
 from carving.symbols.vocabulary import Vocabulary
 
@@ -91,4 +91,4 @@ def rank(
     best = best_of(log_odds, k)
     strengths = evidence.strengths.expand(rows.shape).gather(1, best.indices)
     log_total = torch.logaddexp(log_odds.logsumexp(1), log_others.to(log_odds))
-    return Ranking(Best(best.scores, rows.gather(1, best.indices)), strengths, log_total)
+    return Ranking(best.scores, rows.gather(1, best.indices), strengths, log_total)

@@ -39,7 +39,7 @@ from carving.schemes.base import (
     Scheme,
     check_memory,
 )
-from carving.tensors import falling_exp_
+from carving.tensors import as_real, falling_exp_
 from carving.tiling import slices
 from carving.validate import check_integer, check_prior_empty, check_tensor, listed
 
@@ -160,7 +160,7 @@ class Decoding:
         **options: Unpack[Options],
     ) -> None:
         rounds = options.get("rounds", 100)
-        self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
+        self.rounds = check_integer("rounds", rounds, 1, way_out="A typical value is 100; most memories need 10.")
         self.query = JointQuery.of(scheme, contexts, candidates, options)
         self.memory, self.candidates, self.ranks = memory, candidates, options.get("ranks") or Ranks.alone()
         self.state = DecoderState.of(self.query.scheme, memory)
@@ -381,7 +381,7 @@ class JointQuery:
 def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
     """Return the maximum number of fillers of each context, (n,)."""
     every = [holds] * contexts if isinstance(holds, int) else listed(holds, "holds")
-    counts = [check_integer("holds", each, 1, way_out="omit contexts that hold nothing") for each in every]
+    counts = [check_integer("holds", each, 1, way_out="Omit contexts that hold nothing.") for each in every]
     if len(counts) != contexts:
         raise BadValue(f"holds must have one number for each of the {contexts} contexts, got {len(counts)}")
     return torch.tensor(counts)
@@ -390,7 +390,7 @@ def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
 def checked_prior(prior: Tensor | None, total: int, prior_empty: float) -> Tensor:
     """Return the logarithms (L,) of the candidates' prior probabilities."""
     known = torch.ones(total) if prior is None else prior
-    check_tensor("prior", known, (total,), "pass one probability for each candidate")
+    check_tensor("prior", known, (total,), "Pass one probability for each candidate.")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
         raise BadValue(f"prior must have probabilities that are not all zero, got {known}. Counts are allowed.")
     return torch.log((1 - prior_empty) * known.double() / known.double().sum())
@@ -399,7 +399,7 @@ def checked_prior(prior: Tensor | None, total: int, prior_empty: float) -> Tenso
 def checked_shares(shares: Tensor | None, total: int) -> Tensor:
     """Return the share (L,) of all stored pairs that each candidate has."""
     parts = torch.zeros(total) if shares is None else shares
-    check_tensor("shares", parts, (total,), "pass one share for each candidate")
+    check_tensor("shares", parts, (total,), "Pass one share for each candidate.")
     if not bool(((parts >= 0) & (parts <= 1)).all()):
         raise BadValue(f"shares must be between 0 and 1, got {parts}. They are shares of all stored pairs.")
     return parts.double()
@@ -459,7 +459,7 @@ class QuantizedChannel:
 
     def __init__(self, scheme: Scheme, cells: Cells) -> None:
         shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
-        check_tensor("cells", cells.codes, shape, "quantize a memory of this scheme", torch.uint8)
+        check_tensor("cells", cells.codes, shape, "Quantize a memory of this scheme.", torch.uint8)
         self.scheme, self.cells, self.scalars = scheme, cells, scheme.facts.memory_scalars
         self.whole = max(cells.deviation**2, torch.finfo(torch.float32).tiny)
         self.variance = self.whole  # of what is undecided, by the last fit
@@ -471,7 +471,7 @@ class QuantizedChannel:
         chance.
         """
         expected = -onsager if written is None else written - onsager
-        means = torch.view_as_real(expected) if expected.is_complex() else expected
+        means = as_real(expected)
         decided = doubt <= NEGLIGIBLE * self.whole * means.numel()
         explained = decided and written is not None and self.is_explained_by(written)
         start, fits = (NEGLIGIBLE * self.whole, 1) if explained else (self.variance, MAX_VARIANCE_FITS)
@@ -483,7 +483,7 @@ class QuantizedChannel:
 
     def is_explained_by(self, stored: Tensor) -> bool:
         """Whether every number of `stored` lies in its bin."""
-        return not self.cells.outside(torch.view_as_real(stored) if stored.is_complex() else stored, BIN_TOLERANCE)
+        return not self.cells.outside(as_real(stored), BIN_TOLERANCE)
 
     def _fit(self, means: Tensor, start: float, steps: int) -> Within:
         """Set `variance` to its maximum likelihood estimate, which equals the posterior mean square.

@@ -25,6 +25,7 @@ from carving.errors import BadValue
 from carving.inference.top_k import Ranking, Scores, ScoringModel, search
 from carving.quantization import BITS
 from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, Scheme
+from carving.tensors import as_real
 
 MIN_DOUBT = 1e-6
 DEGREE = 3  # of the polynomials
@@ -83,16 +84,7 @@ class Consolidated:
     told: float = 1.0  # the accuracy of the last warning
     grid: QuantizationGrid | None = None  # where it was consolidated in few bits, and nothing was added
 
-    @property
-    def level(self) -> CalibrationLevel:
-        """The calibration with what was added."""
-        return self.level_after(0.0)
-
-    def names_all_of(self, pairs: int) -> bool:
-        """Whether all of a memory's pairs were consolidated and are answered correctly, and nothing was added since."""
-        return self.right == self.pairs == pairs and not self.added
-
-    def level_after(self, more: float) -> CalibrationLevel:
+    def level(self, more: float = 0.0) -> CalibrationLevel:
         """Return the calibration with `more` energy added: interpolated between levels, or the last one."""
         added = self.added + more
         place = bisect_right([level.added for level in self.levels], added)
@@ -115,10 +107,6 @@ class Consolidated:
     def weights(self) -> Tensor:
         """All numbers of the levels (levels, 26), in single precision, which is what quantized files hold."""
         return torch.tensor([level.numbers for level in self.levels], dtype=torch.float32)
-
-    def without_weights(self) -> "Consolidated":
-        """Return all but the levels."""
-        return replace(self, levels=())
 
     def rounded(self) -> "Consolidated":
         """Return it with numbers in single precision."""
@@ -198,17 +186,17 @@ def rank(
     model, everything = scoring_model(scheme, consolidated.slope), allowed.everything
     ranking = search(scheme, memory, contexts, allowed.candidates, k, model)
     overall = ranking if everything is None else search(scheme, memory, contexts, everything, 1, model)
-    level, features = consolidated.level, ranking_features(overall)
+    level, features = consolidated.level(), ranking_features(overall)
     here = log_odds_of(features, level.present) + _log_odds(1 - prior_empty)
     own = log_odds_of(features, level.right).sigmoid().unsqueeze(1)
     # The probability that the best of all values is wrong is divided among the others, as their scores weigh them.
     log_total = overall.log_total.double().unsqueeze(1)
-    first = (overall.best.scores[:, :1].double() - log_total).exp()
+    first = (overall.scores[:, :1].double() - log_total).exp()
     rest = (1 - own) / (1 - first).clamp_min(1e-12)
-    shares = (ranking.best.scores.double() - log_total).exp()
-    indices = ranking.best.indices
+    shares = (ranking.scores.double() - log_total).exp()
+    indices = ranking.indices
     rows = indices if isinstance(allowed.rows, range) else torch.tensor(allowed.rows, device=indices.device)[indices]
-    is_best = rows == overall.best.indices[:, :1]
+    is_best = rows == overall.indices[:, :1]
     chances = torch.where(is_best, own, shares * rest) * here.sigmoid().unsqueeze(1)
     empty = (-here).sigmoid()
     if everything is not None:  # the context holds one of the allowed values, or nothing
@@ -222,25 +210,25 @@ def rank(
 
 def pair_probabilities(strengths: Tensor, consolidated: Consolidated, prior_empty: float) -> Tensor:
     """Return the probabilities (n,) that pairs of these strengths (n,) are stored."""
-    weights = consolidated.level.pair
+    weights = consolidated.level().pair
     return (log_odds_of(powers(strengths.double()), weights) + _log_odds(1 - prior_empty)).sigmoid()
 
 
 def _log_odds(chance: float) -> float:
-    return math.inf if chance >= 1 else math.log(chance / (1 - chance)) if chance > 0 else -math.inf
+    return math.log(chance / (1 - chance)) if chance < 1 else math.inf
 
 
 def ranking_features(ranking: Ranking) -> Tensor:
     """Return the features (n, 10) of rankings."""
     strength = ranking.strengths[:, 0].double()
-    doubt = (ranking.log_total - ranking.best.scores[:, 0]).double().clamp_min(MIN_DOUBT).log()
+    doubt = (ranking.log_total - ranking.scores[:, 0]).double().clamp_min(MIN_DOUBT).log()
     degrees = ((i, j) for i in range(DEGREE + 1) for j in range(DEGREE + 1 - i))
     return torch.stack([strength**i * doubt**j for i, j in degrees], 1)
 
 
 def powers(strengths: Tensor) -> Tensor:
     """Return the features (n, 4) of strengths (n,)."""
-    return torch.stack([strengths**i for i in range(DEGREE + 1)], 1)
+    return torch.linalg.vander(strengths, N=DEGREE + 1)
 
 
 def log_odds_of(features: Tensor, weights: Sequence[float]) -> Tensor:
@@ -251,50 +239,51 @@ def log_odds_of(features: Tensor, weights: Sequence[float]) -> Tensor:
 # Fitting
 
 
-class CalibrationSample(NamedTuple):
-    """Contexts to fit the calibration on."""
-
-    contexts: Contexts
-    wanted: Tensor  # (n,) the candidate that each of them holds
-    empty: Contexts
-
-
 def fit_levels(
-    scheme: Scheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float, pairs: int
+    scheme: Scheme,
+    memory: Tensor,
+    candidates: Tensor,
+    held: Contexts,
+    wanted: Tensor,
+    empty: Contexts,
+    slope: float,
+    pairs: int,
 ) -> Iterator[CalibrationLevel]:
-    """Yield the calibration at each level of noise, of a memory that was consolidated for a number of pairs."""
+    """Yield the calibration at each level of noise.
+
+    Args:
+        scheme: A linear scheme.
+        memory: (*memory_shape), the consolidated tensor.
+        candidates: Fillers (L, *filler_shape).
+        held: n contexts to fit on.
+        wanted: (n,) the candidate that each of them holds.
+        empty: Contexts that hold nothing.
+        slope: The slope of the consolidation's scores.
+        pairs: The number of consolidated pairs.
+    """
     generator = Generator().manual_seed(0)
     for share in NOISE_SHARES:
-        added = share * pairs
-        noisy = _with_noise(scheme, memory, added, generator)
-        yield _fit_level(scheme, noisy, candidates, sample, slope)._replace(added=added)
-
-
-def _with_noise(scheme: Scheme, memory: Tensor, energy: float, generator: Generator) -> Tensor:
-    """Return the memory with Gaussian noise of the energy of `energy` pairs."""
-    if not energy:
-        return memory
-    deviation = math.sqrt(energy * scheme.mean_bound_energy / scheme.facts.memory_scalars)
-    real = torch.view_as_real(memory) if memory.is_complex() else memory
-    noise = torch.randn(real.shape, generator=generator, dtype=real.dtype).to(real.device)
-    noisy = real + deviation * noise
-    return torch.view_as_complex(noisy) if memory.is_complex() else noisy
+        noisy = memory
+        if share:
+            deviation = math.sqrt(share * pairs * scheme.mean_bound_energy / scheme.facts.memory_scalars)
+            noise = torch.randn(as_real(memory).shape, generator=generator, dtype=memory.dtype.to_real())
+            noisy = memory + deviation * (torch.view_as_complex(noise) if memory.is_complex() else noise).to(memory)
+        yield _fit_level(scheme, noisy, candidates, held, wanted, empty, slope)._replace(added=share * pairs)
 
 
 def _fit_level(
-    scheme: Scheme, memory: Tensor, candidates: Tensor, sample: CalibrationSample, slope: float
+    scheme: Scheme, memory: Tensor, candidates: Tensor, held: Contexts, wanted: Tensor, empty: Contexts, slope: float
 ) -> CalibrationLevel:
     here, nowhere = (
-        search(scheme, memory, contexts, candidates, 1, scoring_model(scheme, slope))
-        for contexts in (sample.contexts, sample.empty)
+        search(scheme, memory, contexts, candidates, 1, scoring_model(scheme, slope)) for contexts in (held, empty)
     )
-    right = (here.best.indices[:, 0] == sample.wanted).double()
+    right = (here.indices[:, 0] == wanted).double()
     features, nothing = ranking_features(here), ranking_features(nowhere)
-    own = pair_strengths(scheme, memory, sample.contexts, candidates, sample.wanted)
+    own = pair_strengths(scheme, memory, held, candidates, wanted)
     # Of other pairs, half have paths that hold something else.
-    other = (sample.wanted + 1 + torch.arange(len(sample.wanted), device=own.device)) % len(candidates)
-    others = pair_strengths(scheme, memory, sample.contexts, candidates, other)[other != sample.wanted]
-    none = pair_strengths(scheme, memory, sample.empty, candidates, torch.arange(len(sample.empty)) % len(candidates))
+    other = (wanted + 1 + torch.arange(len(wanted), device=own.device)) % len(candidates)
+    others = pair_strengths(scheme, memory, held, candidates, other)[other != wanted]
+    none = pair_strengths(scheme, memory, empty, candidates, torch.arange(len(empty)) % len(candidates))
     # One more correct and one more wrong answer: the sample is no larger.
     both = torch.cat([features, *[features.mean(0, True)] * 2]), torch.cat([right, right.new_tensor([0.0, 1.0])])
     present = fit_classes(features, nothing)

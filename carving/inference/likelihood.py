@@ -9,15 +9,17 @@ often as it was stored (`sample.py`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.inference.sample import ONCE, Strengths
-from carving.inference.top_k import Ranking, Scores, ScoringModel, search
-from carving.schemes.base import CandidatesOrFillers, CandidatesOrLabels, Contexts, ContextsOrPaths, Scheme
+from carving.inference.top_k import Ranking, Scores, ScoringModel
+from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
+from carving.tensors import as_real
 
 UNSEEN_COUNT = 0.01  # how often a value that is known but not stored counts as stored
 MIN_EXCESS_KURTOSIS = 0.1  # of interference: less counts as normal
@@ -287,22 +289,10 @@ def scoring_model(scheme: Scheme, odds: Likelihood) -> ScoringModel:
     return ScoringModel(scheme.adjoint, score, has_log_total=True)
 
 
-def most_likely(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: ContextsOrPaths,
-    candidates: CandidatesOrLabels,
-    odds: Likelihood,
-    k: int = 1,
-) -> Ranking:
-    """Return the ranking of the k candidates of each context with the best odds; the memory is read once."""
-    return search(scheme, memory, contexts, candidates, k, scoring_model(scheme, odds))
-
-
 def single_posteriors(ranking: Ranking, prior_empty: float) -> Iterator[tuple[float, float]]:
     """Yield the probabilities of the best candidate and of an empty context, if contexts hold one filler at most."""
     log_empty = math.log(prior_empty) if prior_empty else -math.inf
-    for (best, *_), total in zip(ranking.best.scores.tolist(), ranking.log_total.tolist(), strict=True):
+    for (best, *_), total in zip(ranking.scores.tolist(), ranking.log_total.tolist(), strict=True):
         whole = max(total, log_empty) + math.log1p(math.exp(-abs(total - log_empty)))
         yield min(math.exp(best - whole), 1.0), math.exp(log_empty - whole)
 
@@ -321,7 +311,6 @@ def crowding(scheme: Scheme, cores: Tensor, evidence: Evidence, odds: Likelihood
     size = core_scalars(scheme)
     if size >= scheme.facts.memory_scalars:
         return cores.new_zeros(len(cores)).real
-    flat = (torch.view_as_real(cores) if cores.is_complex() else cores).flatten(1)
-    rest = flat.square().sum(1) - (evidence.inner.square() / evidence.energy).amax(1)
+    rest = as_real(cores).flatten(1).square().sum(1) - (evidence.inner.square() / evidence.energy).amax(1)
     usual = odds.variance.min() * (1 + 3 * math.sqrt(2 / size))
     return (rest / size - usual).clamp_min(0)

@@ -10,10 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from zlib import crc32
+
+from carving.caching import cached_property
 
 MAX_SAMPLED_PAIRS = 512
 KEY_BYTES = 12  # of a sampled pair: four of the path's CRC-32, four of its digest, four of the value's digest
@@ -151,14 +152,6 @@ class Histogram:
         shares = tuple((s, n / number) for s, n in self.strengths)
         return Strengths(shares, self.concentration if uneven else 0.0)
 
-    def further(self) -> tuple[float, ...]:
-        """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown.
-
-        >>> Histogram(values=(100.0, 50.0, 50.0)).further()
-        (0.5, 1.0, 0.0)
-        """
-        return _further(self.values)
-
 
 @dataclass(frozen=True, eq=False)
 class PairSample:
@@ -179,7 +172,7 @@ class PairSample:
         """Add pairs, given by the canonical bytes of path and value, with their weights."""
         weights = list(weights)
         fewer = {weight: 2 * max(0, math.frexp(weight)[1] - 1) for weight in set(weights)}
-        masks = {weight: _mask(max(0, self.bits - less)) for weight, less in fewer.items()}
+        masks = {weight: (1 << max(0, self.bits - less)) - 1 for weight, less in fewer.items()}
         each, strong = zip(pairs, weights, strict=True), self._strong
         chosen = [
             (path, value, weight)
@@ -251,17 +244,8 @@ class PairSample:
         sizes = Counter(Counter([key for key in paths if _belongs(key, self.bits)] if self.bits else paths).values())
         if sizes.total() < MIN_PATHS:
             return ()
-        return tuple(
-            [
-                float(sum([n for size, n in sizes.items() if size >= k]))
-                for k in range(1, MAX_VALUES + 1)
-                if max(sizes) >= k
-            ]
-        )
-
-    def further(self) -> tuple[float, ...]:
-        """Of the paths with at least one value, two values, ...: the share with more, or a half if that is unknown."""
-        return _further(self.values)
+        most = min(max(sizes), MAX_VALUES)
+        return tuple([float(sum([n for size, n in sizes.items() if size >= k])) for k in range(1, most + 1)])
 
 
 NOTHING_SAMPLED = PairSample()
@@ -272,16 +256,19 @@ def _key(path: bytes, value: bytes) -> bytes:
     return crc32(path).to_bytes(4, "big") + head + tail
 
 
-def _mask(bits: int) -> int:
-    return (1 << bits) - 1
-
-
 def _belongs(key: bytes, bits: int) -> bool:
     # No hash has more than 32 zero bits: the sample of one path with very many values is given up.
-    return bits <= 0 or (bits <= 32 and not int.from_bytes(key[:4], "big") & _mask(bits))
+    return bits <= 0 or (bits <= 32 and not int.from_bytes(key[:4], "big") % (1 << bits))
 
 
-def _further(values: tuple[float, ...]) -> tuple[float, ...]:
+def shares_with_more(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the shares with more of the paths with at least one value, two values, ...; a half if that is unknown.
+
+    `values` are the numbers of these paths, of a `Histogram` or a `PairSample`.
+
+    >>> shares_with_more((100.0, 50.0, 50.0))
+    (0.5, 1.0, 0.0)
+    """
     ends = (*values[1:], 0.0) if len(values) < MAX_VALUES else values[1:]
     return tuple(min(1.0, more / n) for n, more in zip(values, ends, strict=False)) or (0.5,)
 

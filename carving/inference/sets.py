@@ -40,7 +40,7 @@ from carving.inference.likelihood import (
     scoring_model,
 )
 from carving.inference.sample import Strengths
-from carving.inference.top_k import Best, CandidateList, Ranking, ScoringModel
+from carving.inference.top_k import CandidateList, Ranking, ScoringModel
 from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, Scheme
 from carving.tensors import as_reals
 from carving.tiling import slices
@@ -220,7 +220,7 @@ class SetDecoder:
             chances, strengths = log_odds.sigmoid().nan_to_num(0.0), part.strengths.clone()
             strengths[found.rows, places] = found.strengths.to(strengths)
             order = chances.argsort(dim=1, descending=True, stable=True)
-            parts.append([each.gather(1, order) for each in (part.best.indices, strengths, chances)])
+            parts.append([each.gather(1, order) for each in (part.indices, strengths, chances)])
         return Marginals(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
     def marginal_of(self, memory: Tensor, contexts: Contexts, ranking: Ranking, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,13 +230,13 @@ class SetDecoder:
         """
         index = index.unsqueeze(1)
         evidence = self._evidence(self.scheme.adjoint(memory, contexts), contexts, index)
-        missing = ~(ranking.best.indices == index).any(1, keepdim=True)
+        missing = ~(ranking.indices == index).any(1, keepdim=True)
         added = self.odds.log_odds(evidence, index), index, evidence.strengths
         scores, indices, strengths = (
             torch.cat((old[:, :-1], torch.where(missing, new.to(old), old[:, -1:])), dim=1)
-            for old, new in zip((*ranking.best, ranking.strengths), added, strict=True)
+            for old, new in zip(ranking[:3], added, strict=True)
         )
-        ranking = Ranking(Best(scores, indices), strengths, ranking.log_total)
+        ranking = Ranking(scores, indices, strengths, ranking.log_total)
         weighed = [(found.expand_as(each), each) for *_, each, found in self._weigh_ranking(memory, contexts, ranking)]
         place = (indices == index).int().argmax(1, keepdim=True)
         strength, log_odds = (torch.cat(each).gather(1, place).squeeze(1) for each in zip(*weighed, strict=True))
@@ -269,9 +269,9 @@ class SetDecoder:
                 counts[rows] += peeled.counts
                 near.put(rows, peeled.runners_up)
                 if first is None:
-                    firsts.append(RunnersUp.of(ranking.best.indices, ranking.best.scores))
+                    firsts.append(RunnersUp.of(ranking.indices, ranking.scores))
                 parts.append(peeled.found._replace(rows=rows[peeled.found.rows]))
-                again.append(rows[self._may_rise(peeled.counts, ranking.best.scores[:, -1], least)])
+                again.append(rows[self._may_rise(peeled.counts, ranking.scores[:, -1], least)])
             first = first or RunnersUp(*(torch.cat(each) for each in zip(*firsts, strict=True)))
             active = torch.cat(again) if size < total else active[:0]
             size = min(8 * size, MAX_SHORTLIST, total)
@@ -293,17 +293,17 @@ class SetDecoder:
             least: Minimum log odds.
             counts: (n,), how many were found in the contexts before.
         """
-        scheme, odds, best = self.scheme, self.odds, ranking.best
+        scheme, odds = self.scheme, self.odds
         cores, taken = cores.clone(), torch.zeros(len(cores), dtype=torch.int64, device=cores.device)
         before = taken.clone() if counts is None else counts
-        weights = CardinalityWeights.of(odds.cardinality, before, best.indices.shape[1])
-        rows = torch.nonzero(best.scores[:, 0] > -torch.inf).squeeze(1)
-        unused = torch.isfinite(best.scores)
+        weights = CardinalityWeights.of(odds.cardinality, before, ranking.indices.shape[1])
+        rows = torch.nonzero(ranking.scores[:, 0] > -torch.inf).squeeze(1)
+        unused = torch.isfinite(ranking.scores)
         none, empty = rows[:0], cores.new_zeros(0).real
         steps = [FoundSet(rows=none, indices=none, strengths=empty, log_odds=empty, subtracted=empty)]
-        near = RunnersUp.none(len(cores), min(MAX_SUBSET, best.indices.shape[1]), cores.device)
+        near = RunnersUp.none(len(cores), min(MAX_SUBSET, ranking.indices.shape[1]), cores.device)
         while len(rows):
-            part, indices = contexts[rows], best.indices[rows].clamp_max(len(self.candidates) - 1)
+            part, indices = contexts[rows], ranking.indices[rows].clamp_max(len(self.candidates) - 1)
             known = ranking.strengths[rows] if len(steps) == 1 else None
             evidence = self._evidence(cores[rows], part, indices, known)
             own = crowding(scheme, cores[rows], evidence, odds).unsqueeze(1)
@@ -444,10 +444,9 @@ class SetDecoder:
         self, memory: Tensor, contexts: Contexts, ranking: Ranking
     ) -> Iterator[tuple[Ranking, FoundSet, Tensor, Tensor, Tensor]]:
         """Yield chunks of a ranking, what was found and its places in the ranking, log odds and strengths (n, m)."""
-        for rows in slices(len(contexts), _max_weighed(self.scheme, ranking.best.indices.shape[1])):
-            scores, indices = ranking.best.scores[rows], ranking.best.indices[rows]
-            part = Ranking(Best(scores, indices), ranking.strengths[rows], ranking.log_total[rows])
-            own = contexts[rows]
+        for rows in slices(len(contexts), _max_weighed(self.scheme, ranking.indices.shape[1])):
+            part, own = Ranking(*(each[rows] for each in ranking)), contexts[rows]
+            scores, indices = part[:2]
             peeled = self.peel(self.scheme.adjoint(memory, own), own, part, 0.0)
             found = peeled.found
             places = (indices[found.rows] == found.indices.unsqueeze(1)).int().argmax(1)

@@ -56,7 +56,8 @@ class Best(NamedTuple):
 class Ranking(NamedTuple):
     """The best candidates of each context, with what their probabilities are computed from."""
 
-    best: Best
+    scores: Tensor  # (n, k), best first
+    indices: Tensor  # (n, k) positions among the candidates
     strengths: Tensor  # (n, k)
     log_total: Tensor  # (n,) logarithm of the sum of the exponentials of all scores; without meaning if not requested
 
@@ -123,7 +124,7 @@ def top(
         return Scores(scheme.match(cores, part, fillers))
 
     model = ScoringModel(scheme.read, score)
-    return search(scheme, memory, contexts, candidates, k, model, candidate_indices).best
+    return Best(*search(scheme, memory, contexts, candidates, k, model, candidate_indices)[:2])
 
 
 def search(
@@ -167,7 +168,7 @@ class CandidateList:
             fewest = int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
             raise BadValue("Every context needs a candidate, but candidate_indices has none for some of them.")
-        check_integer("k", k, 1, fewest, "it cannot exceed the number of candidates")
+        check_integer("k", k, 1, fewest, "It cannot exceed the number of candidates.")
         return cls(candidates, choices)
 
     @property
@@ -246,10 +247,9 @@ class CandidateList:
                 scores = scores._replace(values=values)
             found = ranked(scores, k, model.has_log_total)
             if choices is not None:
-                indices = choices[..., part].expand(len(cores), -1).gather(1, found.best.indices)
-                found = found._replace(best=Best(found.best.scores, indices))
+                found = found._replace(indices=choices[..., part].expand(len(cores), -1).gather(1, found.indices))
             elif part.start:
-                found = found._replace(best=Best(found.best.scores, found.best.indices + part.start))
+                found = found._replace(indices=found.indices + part.start)
             ranking = found if ranking is None else merged_rankings([ranking, found], k, is_ordered=True)
         assert ranking is not None
         return ranking
@@ -268,7 +268,7 @@ def checked_choices(candidate_indices: object, contexts: int, candidates: int) -
         "candidate_indices",
         candidate_indices,
         (contexts, -1) if own else (-1,),
-        "pass (m,) for all contexts, or (n, m) with one row for each context",
+        "Pass (m,) for all contexts, or (n, m) with one row for each context.",
     )
     candidate_indices, low = candidate_indices.to(torch.int64), -1 if own else 0
     if candidate_indices.min() < low or candidate_indices.max() >= candidates:
@@ -335,7 +335,7 @@ def ranked(scores: Scores, k: int, has_log_total: bool) -> Ranking:
     """Return the ranking of scores (n, m) by columns."""
     best, values = best_of(scores.values, k), scores.values
     log_total = log_sum(values, best.scores[:, :1]) if has_log_total else values.new_zeros(len(values))
-    return Ranking(best, scores.strengths(best.indices), log_total)
+    return Ranking(*best, scores.strengths(best.indices), log_total)
 
 
 def log_sum(scores: Tensor, highest: Tensor) -> Tensor:
@@ -346,8 +346,8 @@ def log_sum(scores: Tensor, highest: Tensor) -> Tensor:
 
 def merged(first: Best, second: Best, k: int) -> Best:
     """Return the k best of two, of which all indices of the first precede those of the second."""
-    parts = [Ranking(part, part.scores, part.scores[:, 0]) for part in (first, second)]
-    return merged_rankings(parts, k, is_ordered=True).best
+    parts = [Ranking(*part, part.scores, part.scores[:, 0]) for part in (first, second)]
+    return Best(*merged_rankings(parts, k, is_ordered=True)[:2])
 
 
 def merged_rankings(parts: Sequence[Ranking], k: int, is_ordered: bool = False) -> Ranking:
@@ -355,14 +355,14 @@ def merged_rankings(parts: Sequence[Ranking], k: int, is_ordered: bool = False) 
 
     `is_ordered` says that all indices of a part precede those of the next one.
     """
-    scores, indices = (torch.cat(each, dim=1) for each in zip(*(part.best for part in parts), strict=True))
-    strengths = torch.cat([part.strengths for part in parts], dim=1)
+    scores, indices, strengths = (torch.cat(each, dim=1) for each in zip(*(part[:3] for part in parts), strict=True))
     if not is_ordered:
         indices, order = indices.sort(dim=1, stable=True)
         scores, strengths = scores.gather(1, order), strengths.gather(1, order)
     best = best_of(scores, k)
     return Ranking(
-        Best(best.scores, indices.gather(1, best.indices)),
+        best.scores,
+        indices.gather(1, best.indices),
         strengths.gather(1, best.indices),
         torch.logsumexp(torch.stack([part.log_total for part in parts]), dim=0),
     )
@@ -370,7 +370,4 @@ def merged_rankings(parts: Sequence[Ranking], k: int, is_ordered: bool = False) 
 
 def stacked(rankings: Sequence[Ranking]) -> Ranking:
     """Return the rankings of consecutive chunks of contexts as one."""
-    if len(rankings) == 1:
-        return rankings[0]
-    best = Best(*(torch.cat(each) for each in zip(*(ranking.best for ranking in rankings), strict=True)))
-    return Ranking(best, *(torch.cat(each) for each in list(zip(*rankings, strict=True))[1:]))
+    return rankings[0] if len(rankings) == 1 else Ranking(*map(torch.cat, zip(*rankings, strict=True)))

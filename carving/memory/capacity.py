@@ -72,7 +72,7 @@ def _predictable(known: dict[str, Any], joint: bool) -> bool:
 def predicted_of(reader: Reader, more: int = 0, draft: bool = False) -> float | None:
     """Return the predicted accuracy of a memory with `more` additional pairs; of the consolidated pairs, if it was."""
     if reader.calibration is not None:
-        return reader.calibration.level_after(more).accuracy
+        return reader.calibration.level(more).accuracy
     joint = reader.target is not None and reader.target.joint
     bits = None if reader.cells is None else reader.cells.bits
     return accuracy_of_loads(reader.scheme, reader.loads(more), _values(reader), joint, draft, bits)
@@ -169,7 +169,7 @@ class CapacityMonitor:
 
     def _check_noise(self, after: Reader, calibration: Consolidated) -> None:
         """Warn of the accuracy that consolidated pairs lose by the noise of others."""
-        was, now = min(calibration.told, self.accuracy), calibration.level.accuracy
+        was, now = min(calibration.told, self.accuracy), calibration.level().accuracy
         if was - now < WORTH_TELLING:
             return
         _warn(
@@ -311,7 +311,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
     """Return the survey of all pairs to plan for."""
     if wanted is None:
         return seen.grown(2)
-    way_out = "it is the total number of pairs to plan for, including those that are stored"
+    way_out = "It is the total number of pairs to plan for, including those that are stored."
     return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
 
 

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +12,6 @@ from carving.formats.documents import Pair
 from carving.inference.answer import Answer
 from carving.inference.calibration import (
     MAX_SAMPLE,
-    CalibrationSample,
     Consolidated,
     QuantizationGrid,
     fit_levels,
@@ -24,7 +22,7 @@ from carving.memory.pairs import Batch, OnProgress
 from carving.memory.query import decode, recall_many
 from carving.memory.reader import EMPTY, Reader
 from carving.memory.sharding import check_same_state
-from carving.memory.solver import Problem, Solution, solve_problem
+from carving.memory.solver import Problem, Solution, solve
 from carving.memory.state import known_paths
 from carving.quantization import check_bits
 from carving.schemes.base import Scheme
@@ -34,7 +32,7 @@ from carving.tensors import lasting
 from carving.validate import check_number
 
 MIN_EMPTY_PATHS = 500  # that are read to calibrate
-SURE = 0.99  # the least mean probability of decoded pairs
+MIN_DECODED_PROBABILITY = 0.99  # the least mean probability of decoded pairs
 
 
 @dataclass(frozen=True)
@@ -68,31 +66,34 @@ class Consolidation:
         return self.share >= self.target_accuracy
 
 
-class Wish(NamedTuple):
-    """The target accuracy, and the bits per cell, None for full precision."""
-
-    accuracy: float
-    bits: int | None = None
-
-
 def consolidate(
     reader: Reader,
     pairs: Iterable[Pair] | None,
     paths: Iterable[Path] | None,
-    wish: Wish,
+    accuracy: float,
+    bits: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[Reader, Consolidation]:
-    """Solve for the tensor that names these pairs, or those under paths; return its reader, and how it went.
+    """Solve for the tensor whose single queries are right; return its reader, and the outcome.
 
-    The former reader is returned if no more pairs are named than before.
+    The former reader is returned if no more pairs are right than before.
+
+    Args:
+        reader: The memory.
+        pairs: Pairs that it holds; None decodes them.
+        paths: Paths whose pairs are decoded; None for the paths that the memory keeps.
+        accuracy: The share of right answers that is enough.
+        bits: Bits per cell; None for full precision.
+        on_progress: Called with the number of further pairs that are right.
     """
-    check_solvable(reader, wish.accuracy)
-    if wish.bits is not None:
-        check_bits(wish.bits)
+    check_solvable(reader, accuracy)
+    if bits is not None:
+        check_bits(bits)
     if pairs is not None and paths is not None:
         raise BadValue("pairs= conflicts with paths=, from which pairs are decoded. Pass only one.")
     listed = None if pairs is None else reader.ranks.agreed(lambda: list(pairs))
-    return solve(reader, decode_listed(reader, paths) if listed is None else listed, wish, on_progress)
+    listed = decode_listed(reader, paths) if listed is None else listed
+    return consolidate_pairs(reader, listed, accuracy, bits, on_progress)
 
 
 def check_solvable(reader: Reader, accuracy: float) -> None:
@@ -117,13 +118,14 @@ def decode_listed(reader: Reader, paths: Iterable[Path] | None) -> list[Pair]:
     if reader.calibration is not None:
         answers: list[Answer] = recall_many(reader, asked, prior_empty=0.0)
         rests, way_out = True, ""
-        if paths is None and reader.calibration.names_all_of(reader.pairs):
+        known = reader.calibration
+        if paths is None and known.right == known.pairs == reader.pairs and not known.added:
             return list(zip(asked, (answer.value for answer in answers), strict=True))
     else:
         together = decode(reader, asked, prior_empty=0.0)
         answers, rests = list(together), together.converged
         way_out = " The memory is over capacity, or holds many pairs under other paths."
-    if not rests or sum(answer.probability for answer in answers) < SURE * len(answers):
+    if not rests or sum(answer.probability for answer in answers) < MIN_DECODED_PROBABILITY * len(answers):
         raise BadValue(
             f"The pairs under these {len(answers):,} paths could not be decoded with certainty.{way_out} Pass the "
             "pairs themselves: consolidate(pairs)."
@@ -164,25 +166,25 @@ class Wanted:
         return cls(batch.paths.distinct()[0], torch.tensor(list(value_of.values()), device=reader.tensor.device))
 
 
-def solve(
-    reader: Reader, pairs: list[Pair], wish: Wish, on_progress: OnProgress | None = None
+def consolidate_pairs(
+    reader: Reader, pairs: list[Pair], accuracy: float, bits: int | None, on_progress: OnProgress | None
 ) -> tuple[Reader, Consolidation]:
     """Return the reader of the solved tensor, or the former one if it answers as many pairs correctly."""
     scheme, ranks = reader.scheme, reader.ranks
     wanted = ranks.agreed(lambda: Wanted.of(reader, pairs))
     if ranks.size > 1:
         digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
-        check_same_state(ranks, reader, pairs_to_solve=digest, wish=wish)
+        check_same_state(ranks, reader, pairs_to_solve=digest, accuracy=accuracy, bits=bits)
     before, count = count_correct(reader, wanted), len(wanted.rows)
-    outcome = Consolidation(count, before, before, wish.accuracy, 0, max(0, reader.pairs - count))
-    if outcome and wish.bits is None and (reader.calibration is None or not reader.calibration.added):
+    outcome = Consolidation(count, before, before, accuracy, 0, max(0, reader.pairs - count))
+    if outcome and bits is None and (reader.calibration is None or not reader.calibration.added):
         return reader, outcome
     contexts, candidates = scheme.contexts(wanted.paths), reader.codebook.all()
     with lasting():
         problem = Problem.of(scheme, contexts, candidates, wanted.rows, ranks)
-        found = solve_problem(problem, reader.tensor, wish.accuracy, wish.bits, _as_progress(on_progress))
+        found = solve(problem, reader.tensor, accuracy, bits, _as_progress(on_progress))
     outcome = replace(outcome, after=max(before, found.right), evaluations=found.evaluations)
-    if found.right < before or (found.right == before and reader.calibration is None and wish.bits is None):
+    if found.right < before or (found.right == before and reader.calibration is None and bits is None):
         return reader, outcome
     # The mean strength of what is held becomes 1, as that of what will be stored.
     with lasting():
@@ -208,8 +210,8 @@ def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Te
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))
     held, empty = scheme.contexts(wanted.paths[some]), scheme.contexts(_empty_paths(wanted.paths))
-    sample = CalibrationSample(held, wanted.rows[some], empty)
-    levels = tuple(fit_levels(scheme, solution.tensor, candidates, sample, solution.slope, count))
+    samples = held, wanted.rows[some], empty
+    levels = tuple(fit_levels(scheme, solution.tensor, candidates, *samples, solution.slope, count))
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
     cells = None if solution.cells is None else QuantizationGrid(solution.cells.bits, solution.cells.deviation)

@@ -29,7 +29,7 @@ from carving.memory.capacity import (
     survey,
 )
 from carving.memory.codebook import check_fillers, check_finite
-from carving.memory.consolidation import Consolidation, Wish, consolidate
+from carving.memory.consolidation import Consolidation, consolidate
 from carving.memory.counts import ValueCounts
 from carving.memory.evaluate import DecodedPairs, Verification, check_whole, decode_pairs, verify
 from carving.memory.pairs import OnProgress, batches
@@ -331,7 +331,7 @@ class Memory:
 
     @tensor.setter
     def tensor(self, tensor: Tensor) -> None:
-        facts, way_out = self.scheme.facts, "it is the shape of scheme.zeros()"
+        facts, way_out = self.scheme.facts, "It is the shape of scheme.zeros()."
         check_tensor("tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
         _check_dense("tensor", tensor, self._reader.tensor.device)
         tensor = tensor.detach().clone()
@@ -345,7 +345,7 @@ class Memory:
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
-        way_out = "there is one count for each value of memory.vocabulary"
+        way_out = "There is one count for each value of memory.vocabulary."
         check_tensor("counts", counts, (len(self.vocabulary),), way_out, torch.float64)
         _check_dense("counts", counts, torch.device("cpu"))
         check_finite("counts", counts)
@@ -942,11 +942,11 @@ class Memory:
         >>> outcome.before < 60, outcome.after, memory.is_consolidated, memory.recall("key 7", prior_empty=0.0).value
         (True, 100, True, 'value 7')
         """
-        outcomes, wish = list[Consolidation](), Wish(accuracy, bits)
+        outcomes = list[Consolidation]()
         given = None if pairs is None else chain.from_iterable(batches(pairs, key))
 
         def solve(reader: Reader) -> Reader:
-            after, outcome = consolidate(reader, given, paths, wish, on_progress)
+            after, outcome = consolidate(reader, given, paths, accuracy, bits, on_progress)
             outcomes.append(outcome)
             return after
 

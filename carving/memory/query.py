@@ -23,8 +23,9 @@ from carving.inference.amp import Decoding, Step
 from carving.inference.answer import Answer, Answers
 from carving.inference.calibration import AllowedValues, Consolidated
 from carving.inference.likelihood import UNSEEN_COUNT, Evidence, Likelihood
+from carving.inference.sample import shares_with_more
 from carving.inference.sets import SetDecoder, shortlist_size
-from carving.inference.top_k import CandidateList, Ranking, top
+from carving.inference.top_k import CandidateList, Ranking, search, top
 from carving.memory.pairs import BATCH, Batch, OnProgress, as_pair, report
 from carving.memory.reader import EMPTY, Reader
 from carving.memory.sharding import candidates_of_ranks, sharded, shared_paths
@@ -109,7 +110,7 @@ class SumModel:
 
         if question.recall_target is not None:
             rows: Sequence[int] = range(len(reader.vocabulary))
-            single = question.top is None and reader.sample.further()[0] <= SEVERAL
+            single = question.top is None and shares_with_more(reader.sample.values)[0] <= SEVERAL
             index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
             query = IndexQuery(of_rows, prior_empty, question.recall_target, reader.prior_range, single)
 
@@ -129,7 +130,7 @@ class SumModel:
     def _single(self, ranking: Ranking, rows: Sequence[int], prior_empty: float) -> list[list[Answer]]:
         """Return the best answer of each context, or that nothing is there, if that is more probable."""
         vocabulary = self.reader.vocabulary
-        columns = ranking.best.indices.tolist(), ranking.strengths.tolist()
+        columns = ranking.indices.tolist(), ranking.strengths.tolist()
         posteriors = likelihood.single_posteriors(ranking, prior_empty)
         return [
             [
@@ -150,10 +151,10 @@ class SumModel:
     ) -> list[list[Answer]]:
         """Return the k most probable values of each context, which may hold several of them."""
         reader = self.reader
-        listed, indices = ranking.best.indices.unique(return_inverse=True)
+        listed, indices = ranking.indices.unique(return_inverse=True)
         own = [rows[i] for i in listed.tolist()]
         fillers = reader.codebook.named(reader.names_of(own))
-        ranking = ranking._replace(best=ranking.best._replace(indices=indices))
+        ranking = ranking._replace(indices=indices)
         found = SetDecoder(self.scheme, fillers, odds_of(listed)).marginals(reader.tensor, contexts, ranking)
         return _as_answers(reader, own, *(column[:, :k] for column in found))
 
@@ -209,7 +210,8 @@ class SumModel:
         asked = torch.tensor([rows[place] for place in known], device=scheme.device)
         every, fillers = reader.candidates(None, len(known))
         odds = reader.odds(0.5, every)
-        ranking = likelihood.most_likely(scheme, reader.tensor, which, fillers, odds, shortlist_size(1, len(every)))
+        k, model = shortlist_size(1, len(every)), likelihood.scoring_model(scheme, odds)
+        ranking = search(scheme, reader.tensor, which, fillers, k, model)
         decoder = SetDecoder(scheme, reader.codebook.all(), odds)
         strength, log_odds = decoder.marginal_of(reader.tensor, which, ranking, asked)
         share = (odds.log_prior[asked].double() - math.log(0.5)).exp()

@@ -4,17 +4,17 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, full_like
 
+from carving.caching import cached_property
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.inference import likelihood
 from carving.inference.likelihood import UNSEEN_COUNT, CardinalityPrior, Likelihood
-from carving.inference.sample import ONCE, Histogram, Loads, PairSample, Strengths
+from carving.inference.sample import ONCE, Histogram, Loads, PairSample, Strengths, shares_with_more
 from carving.memory.codebook import Codebook
 from carving.memory.pairs import BATCH
 from carving.memory.state import State
@@ -229,7 +229,7 @@ class Reader:
         return self._with_cardinality(prior_empty, counts, prior)
 
     def _with_cardinality(self, prior_empty: float, counts: Tensor, prior: Tensor) -> Likelihood:
-        cardinality = CardinalityPrior(prior_empty, self.sample.further())
+        cardinality = CardinalityPrior(prior_empty, shares_with_more(self.sample.values))
         return replace(self.likelihood(counts, prior), cardinality=cardinality)
 
     def likelihood(self, counts: Tensor, prior: Tensor | float) -> Likelihood:

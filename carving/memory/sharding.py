@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from carving.distributed.ranks import Ranks
-from carving.inference import likelihood
-from carving.inference.likelihood import Likelihood
-from carving.inference.sets import Indexed, Scan, Shortlists, max_shortlisted
-from carving.inference.top_k import Best, Ranking, merged_rankings
+from carving.inference.likelihood import Likelihood, scoring_model
+from carving.inference.sets import Indexed, Scan, Shortlists
+from carving.inference.top_k import Ranking, merged_rankings, search
 from carving.memory.codebook import Codebook, Drawn
 from carving.memory.reader import Reader
-from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme
+from carving.schemes.base import CandidatesOrFillers, Contexts
 from carving.schemes.slab import RowShard
 from carving.symbols.codec import Value
 from carving.symbols.paths import Paths
@@ -84,12 +83,10 @@ class Shard:
 
     def most_likely(self, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
         """Return the ranking of the k candidates of all ranks with the best odds."""
-        most = min(k, len(self.own))
-        found = None
+        found, most, scheme = None, min(k, len(self.own)), self.reader.scheme
         if most:
-            part = odds.part(self.own)
-            scheme = self.reader.scheme
-            found = likelihood.most_likely(scheme, self.reader.tensor, contexts, self.candidates, part, most)
+            model = scoring_model(scheme, odds.part(self.own))
+            found = search(scheme, self.reader.tensor, contexts, self.candidates, most, model)
         return self.merged(found, len(contexts), k)
 
     def merged(self, found: Ranking | None, contexts: int, k: int) -> Ranking:
@@ -98,15 +95,16 @@ class Shard:
         columns = torch.full((contexts, 3 * k + 1), -torch.inf, dtype=torch.float64, device=device)
         columns[:, k : 2 * k] = len(self.rows)  # which stands for none
         if found is not None:
-            most = found.best.scores.shape[1]
-            columns[:, :most] = found.best.scores
-            columns[:, k : k + most] = self.own.to(device)[found.best.indices].double()
+            most = found.scores.shape[1]
+            columns[:, :most] = found.scores
+            columns[:, k : k + most] = self.own.to(device)[found.indices].double()
             columns[:, 2 * k : 2 * k + most] = found.strengths
             columns[:, 3 * k] = found.log_total
         dtype = self.reader.scheme.dtype
         parts = [
             Ranking(
-                Best(each[:, :k].to(dtype), each[:, k : 2 * k].long()),
+                each[:, :k].to(dtype),
+                each[:, k : 2 * k].long(),
                 each[:, 2 * k : 3 * k].to(dtype),
                 each[:, 3 * k].to(dtype),
             )
@@ -119,23 +117,17 @@ class Shard:
         """The fillers of all candidates, drawn when they are indexed."""
         return Fillers(self.reader, self.rows)
 
-    def scan(self, scheme: Scheme, odds: Likelihood) -> "MergedScan":
+    def scan(self, odds: Likelihood) -> "MergedScan":
         """Return what lists the best candidates of all ranks."""
-        if not len(self.own):
-            return MergedScan(self, scheme, None)
-        return MergedScan(self, scheme, Scan.of(scheme, self.candidates, odds.part(self.own)))
+        scheme = self.reader.scheme
+        return MergedScan(self, Scan.of(scheme, self.candidates, odds.part(self.own)) if len(self.own) else None)
 
 
 class MergedScan(NamedTuple):
     """Short lists of the candidates of all ranks; each rank scans its own."""
 
     shard: Shard
-    scheme: Scheme
     own: Scan | None
-
-    def max_rows(self, size: int) -> int:
-        """Return the number of contexts that get lists of this size at a time: as many on every rank."""
-        return max_shortlisted(self.scheme, size)
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
@@ -175,7 +167,7 @@ def candidates_of_ranks(
     shard = sharded(reader, candidates, asked)
     if shard is not None:
         odds = reader.odds(prior_empty, shard.rows)
-        return shard.rows, shard.fillers, odds, shard.scan(reader.scheme, odds)
+        return shard.rows, shard.fillers, odds, shard.scan(odds)
     if candidates is None and not reader.codebook.holdable:
         every: Sequence[int] = range(len(reader.vocabulary))
         odds = reader.odds(prior_empty, every)

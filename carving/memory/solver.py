@@ -18,7 +18,6 @@ enough contexts are right again.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +26,7 @@ from carving.distributed.ranks import Ranks
 from carving.inference.likelihood import core_scalars
 from carving.quantization import Cells, check_bits, single
 from carving.schemes.base import Candidates, Contexts, Scheme
+from carving.tensors import as_real
 from carving.tiling import rows_within, slices
 
 SLOPE = 24.0  # of scores, in units of a bound filler's energy: how far from the sum the memory will lie
@@ -107,10 +107,14 @@ class Problem:
             total += loss
             if part is not None:
                 gradient += part
+        return self._gather(total), as_flat(self.ranks.sum_(gradient))
+
+    def _gather(self, total: float = 0.0) -> float:
+        """Finish an evaluation: sum the counts of all ranks, and their `total`, which is returned."""
         self.evaluations += 1
         sums = self.ranks.gather((total, self.right, self.leading))
         total, self.right, self.leading = (sum(each) for each in zip(*sums, strict=True))
-        return total, as_flat(self.ranks.sum_(gradient))
+        return total
 
     def count(self, flat: Tensor) -> tuple[int, Tensor]:
         """Return the number of contexts that are right, and the gradient, at a memory given as flat real numbers."""
@@ -137,9 +141,6 @@ class Problem:
         """Return the loss of some contexts, and their part of the gradient."""
         scheme, own = self.scheme, wanted.unsqueeze(1)
         scores, score = self.scores(memory, contexts, candidates, own)
-        lead = score - scores.amax(1, keepdim=True)
-        self.right += int((lead > 0).sum())
-        self.leading += int((lead >= LEAD).sum())
         # log(1 + the others' share): exact where it is next to nothing.
         others = torch.logsumexp(scores, 1, keepdim=True)
         losses = torch.nn.functional.softplus(others - score)
@@ -154,29 +155,32 @@ class Problem:
         return float(losses.double().sum()), self.slope * scheme.write(cores, part)
 
     def scores(self, memory: Tensor, contexts: Contexts, candidates: Candidates, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scores (n, L), without the contexts' own candidates (n, 1), and the scores (n, 1) of these."""
+        """Return the scores (n, L), without the contexts' own candidates (n, 1), and the scores (n, 1) of these.
+
+        Counts the contexts that are right.
+        """
         inner = self.scheme.inner(self.scheme.adjoint(memory, contexts), contexts, candidates)
         scores = inner.sub_(self.scheme.energy(contexts, candidates) / 2).mul_(self.slope)
         score = scores.gather(1, own)
-        return scores.scatter_(1, own, -math.inf), score
+        lead = score - scores.scatter_(1, own, -math.inf).amax(1, keepdim=True)
+        self.right += int((lead > 0).sum())
+        self.leading += int((lead >= LEAD).sum())
+        return scores, score
 
-    def survey(self, memory: Tensor) -> "RivalSurvey":
-        """Score all candidates of all contexts once."""
-        right, leading, rivals = 0, 0, list[Tensor]()
+    def survey(self, memory: Tensor) -> list[Tensor]:
+        """Score all candidates of all contexts; return the nearest and the right ones for each CONTEXTS_PER_RIVALS."""
+        rivals = list[Tensor]()
+        self.right = self.leading = 0
         for some in slices(len(self.contexts), CONTEXTS_PER_RIVALS):
             near = [self.wanted[some]]
             for rows in slices(some.stop - some.start, self.max_rows):
                 part = slice(some.start + rows.start, some.start + rows.stop)
                 own = self.wanted[part].unsqueeze(1)
-                scores, score = self.scores(memory, self.contexts[part], self.candidates, own)
-                best = scores.topk(NEAREST_RIVALS, dim=1)
-                lead = score - best.values[:, :1]
-                right, leading = right + int((lead > 0).sum()), leading + int((lead >= LEAD).sum())
-                near.append(best.indices.flatten())
+                scores, _ = self.scores(memory, self.contexts[part], self.candidates, own)
+                near.append(scores.topk(NEAREST_RIVALS, dim=1).indices.flatten())
             rivals.append(torch.cat(near).unique())
-        self.evaluations += 1
-        right, leading = (sum(each) for each in zip(*self.ranks.gather((right, leading)), strict=True))
-        return RivalSurvey(right, leading, rivals)
+        self._gather()
+        return rivals
 
     def shaped(self, flat: Tensor) -> Tensor:
         """Return the memory of flat real numbers."""
@@ -186,48 +190,26 @@ class Problem:
         return flat.view(facts.memory_shape)
 
 
-class RivalSurvey(NamedTuple):
-    """How far a memory is right, among all candidates."""
-
-    right: int
-    leading: int
-    rivals: list[Tensor]  # for each CONTEXTS_PER_RIVALS, the nearest candidates and the right ones
-
-
 def solve(
-    scheme: Scheme,
-    memory: Tensor,
-    contexts: Contexts,
-    candidates: Tensor,
-    wanted: Tensor,
-    *,
-    accuracy: float = 1.0,
-    bits: int | None = None,
+    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
 ) -> Solution:
-    """Return the memory near `memory` that names the wanted candidates (n,) of n contexts, or as many as it can.
+    """Return the memory near `memory` for which a problem's contexts are right, or as many as possible.
+
+    All ranks that share the problem find the same solution.
 
     Args:
-        scheme: A linear scheme.
+        problem: The contexts, and the candidate that each of them is to name.
         memory: (*memory_shape), the sum to start from.
-        contexts: n contexts.
-        candidates: Fillers (L, *filler_shape).
-        wanted: (n,) indices of candidates.
         accuracy: The share of contexts that is enough.
         bits: Restricts the numbers to 2^bits different ones.
+        on_step: Called with the number of contexts that are right.
 
     >>> from carving import OSC
     >>> scheme = OSC(d=30, k1=4, compact=True)
     >>> contexts, fillers = scheme.contexts([(i,) for i in range(100)]), scheme.fillers(range(100))
-    >>> solve(scheme, scheme.trace(contexts, fillers), contexts, fillers, torch.arange(100)).right
+    >>> solve(Problem.of(scheme, contexts, fillers, torch.arange(100)), scheme.trace(contexts, fillers)).right
     100
     """
-    return solve_problem(Problem.of(scheme, contexts, candidates, wanted), memory, accuracy, bits)
-
-
-def solve_problem(
-    problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
-) -> Solution:
-    """Return the solution of a problem, starting at `memory`; all ranks that share it find the same one."""
     enough = math.ceil(accuracy * sum(problem.ranks.gather(len(problem.contexts))))
     leads = MAX_LEAD_EVALUATIONS if bits is None else LEAD_EVALUATIONS_FOR_ROUNDING
     is_large = len(problem.candidates) > MIN_CANDIDATES_FOR_RIVALS
@@ -235,8 +217,7 @@ def solve_problem(
     if bits is None:
         return found
     cells, right = fit_rounded(problem.count, as_flat(found.tensor), bits, enough, MAX_ROUNDED_EVALUATIONS)
-    shape = torch.view_as_real(memory).shape if memory.is_complex() else memory.shape
-    cells = replace(cells, codes=cells.codes.view(shape))
+    cells = replace(cells, codes=cells.codes.view(as_real(memory).shape))
     tensor = problem.shaped(as_flat(cells.numbers(problem.scheme.dtype)))
     return Solution(tensor, problem.slope, right, problem.evaluations, cells)
 
@@ -266,14 +247,14 @@ def solve_by_rivals(problem: Problem, memory: Tensor, enough: int, leads: int, o
     """Solve with the rivals of contexts alone, and search for further ones, until enough are right among all."""
     best, here, chosen = Solution(memory, problem.slope, -1, 0), memory, list[Tensor]()
     for _ in range(MAX_SURVEYS):
-        found = problem.survey(here)
-        if found.right >= best.right:
-            best = Solution(here, problem.slope, found.right, problem.evaluations)
+        rivals = problem.survey(here)
+        if problem.right >= best.right:
+            best = Solution(here, problem.slope, problem.right, problem.evaluations)
         if on_step:
             on_step(best.right)
-        known = chosen or [rivals[:0] for rivals in found.rivals]
-        added = [torch.cat(pair).unique() for pair in zip(known, found.rivals, strict=True)]
-        done = found.leading >= enough and bool(chosen)
+        known = chosen or [each[:0] for each in rivals]
+        added = [torch.cat(pair).unique() for pair in zip(known, rivals, strict=True)]
+        done = problem.leading >= enough and bool(chosen)
         if done or not any(problem.ranks.gather(sum(map(len, added)) - sum(map(len, chosen)))):
             break  # enough, or no rival is new
         problem.rivals = chosen = added
@@ -284,7 +265,7 @@ def solve_by_rivals(problem: Problem, memory: Tensor, enough: int, leads: int, o
 
 def as_flat(memory: Tensor) -> Tensor:
     """Return a memory's real numbers, flat."""
-    return (torch.view_as_real(memory) if memory.is_complex() else memory).reshape(-1)
+    return as_real(memory).reshape(-1)
 
 
 def descend(function: Function, start: Tensor, first: float) -> Iterator[tuple[Tensor, float]]:

@@ -12,7 +12,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -56,6 +56,7 @@ from carving.storage.tensorfile import (
 )
 from carving.symbols.paths import pack, unpack
 from carving.symbols.vocabulary import Vocabulary
+from carving.tensors import as_real
 from carving.tiling import slices
 
 SUM, QUANTIZED = "memory", "quantized memory"  # kinds of files; a consolidated memory is one or the other
@@ -237,7 +238,7 @@ def _metadata(contents: Contents, tensors: Tensors) -> Metadata:
         metadata["target"] = json.dumps(asdict(contents.target), sort_keys=True)
     if isinstance(cells, Cells):
         metadata |= {"bits": str(cells.bits), "deviation": repr(cells.deviation), "kept": repr(cells.kept)}
-        solved = None if solved is None else solved.without_weights()
+        solved = None if solved is None else replace(solved, levels=())
     else:
         metadata["energy"] = repr(_energy(tensors["memory"]))
     if solved is not None:
@@ -265,7 +266,7 @@ def _as_tensor(data: bytes) -> Tensor:
 
 def reals(tensor: Tensor) -> Tensor:
     """Return the real numbers of a tensor: two for a complex one."""
-    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).detach()
+    return as_real(tensor).detach()
 
 
 def rounded(tensor: Tensor, dtype: torch.dtype) -> Tensor:

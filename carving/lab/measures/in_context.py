@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import seed_within
-from carving.memory.solver import solve
+from carving.memory.solver import Problem, solve
 from carving.quantization import BITS, Cells
 from carving.schemes.osc import OSC
 
@@ -82,7 +82,7 @@ def carved(asked: str) -> "Memory":
         contexts, fillers = scheme.contexts([(key,) for key in range(len(wanted))]), scheme.fillers(range(VALUES))
         memory = scheme.trace(contexts, fillers[wanted])
         if asked == "solved":
-            memory = solve(scheme, memory, contexts, fillers, wanted).tensor
+            memory = solve(Problem.of(scheme, contexts, fillers, wanted), memory).tensor
         if asked == "together":
             cells = Cells.of(memory, choice.bits) if choice.bits < REALS else memory
             return decode(scheme, cells, contexts, fillers).indices

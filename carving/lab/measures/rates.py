@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from carving.inference.amp import decode
 from carving.lab.experiment import Measured, Setting
 from carving.lab.measures.schemes import scheme_of, stored_fillers, vocabulary_of
-from carving.memory.solver import solve
+from carving.memory.solver import Problem, solve
 from carving.quantization import Cells
 from carving.storage.memoryfile import reals
 
@@ -39,7 +39,7 @@ def bits(setting: Setting, seed: int) -> Measured:
     trace, few = scheme.trace(contexts, fillers[stored]), setting.get("bits")
     memory: Tensor | Cells = trace
     if setting["asked"] == "solved":  # in as few bits as are kept
-        memory = solve(scheme, trace, contexts, fillers, stored, bits=few).tensor
+        memory = solve(Problem.of(scheme, contexts, fillers, stored), trace, bits=few).tensor
     elif few:
         memory = Cells.of(reals(trace), few)
     found = decode(scheme, memory, contexts, fillers, rounds=100 if setting["asked"] == "together" else 1)
