@@ -5,12 +5,12 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from pathlib import Path as FilePath
 from threading import RLock
 from typing import Literal
 
+from carving.caching import cached_property
 from carving.errors import BadValue
 from carving.formats.documents import Pair
 from carving.formats.typed import path_text

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.errors import BadValue
 from carving.index.directions import RecallCurve, directions, directions_per_component, merits, nearest_buckets
 from carving.index.ranking import IndexQuery, Rows

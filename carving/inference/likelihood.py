@@ -9,12 +9,13 @@ often as it was stored (`sample.py`).
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.inference.sample import ONCE, Strengths
 from carving.inference.top_k import Ranking, Scores, ScoringModel
 from carving.schemes.base import CandidatesOrFillers, Contexts, Scheme

@@ -10,10 +10,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from zlib import crc32
+
+from carving.caching import cached_property
 
 MAX_SAMPLED_PAIRS = 512
 KEY_BYTES = 12  # of a sampled pair: four of the path's CRC-32, four of its digest, four of the value's digest

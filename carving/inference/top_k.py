@@ -168,7 +168,7 @@ class CandidateList:
             fewest = int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
             raise BadValue("Every context needs a candidate, but candidate_indices has none for some of them.")
-        check_integer("k", k, 1, fewest, "it cannot exceed the number of candidates")
+        check_integer("k", k, 1, fewest, "It cannot exceed the number of candidates.")
         return cls(candidates, choices)
 
     @property
@@ -268,7 +268,7 @@ def checked_choices(candidate_indices: object, contexts: int, candidates: int) -
         "candidate_indices",
         candidate_indices,
         (contexts, -1) if own else (-1,),
-        "pass (m,) for all contexts, or (n, m) with one row for each context",
+        "Pass (m,) for all contexts, or (n, m) with one row for each context.",
     )
     candidate_indices, low = candidate_indices.to(torch.int64), -1 if own else 0
     if candidate_indices.min() < low or candidate_indices.max() >= candidates:

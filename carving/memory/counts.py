@@ -7,7 +7,7 @@ copied about as often as the number of paths can be doubled, and looked up in as
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.symbols.codec import Path, Role, canonical, parse_paths
 from carving.tensors import lasting
 

@@ -4,12 +4,12 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, full_like
 
+from carving.caching import cached_property
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.inference import likelihood

@@ -6,12 +6,12 @@ Where points are fewer than features, what is solved has a row for each point in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from carving.caching import cached_property
 from carving.multilabel.views import View
 from carving.optional import load
 from carving.tiling import rows_within, slices

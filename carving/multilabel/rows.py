@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.errors import BadType, BadValue
 from carving.optional import load
 

@@ -7,13 +7,13 @@ about as good as a Gaussian kernel, and they are drawn from a seed, so that a fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from carving.caching import cached_property
 from carving.hashing import bits, normals, uniforms, words_for_normals
 from carving.multilabel.networks import DENSE, Scaling
 from carving.optional import load

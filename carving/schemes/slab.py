@@ -6,12 +6,12 @@ same calls in the same order.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 from torch import Tensor
 
+from carving.caching import cached_property
 from carving.distributed.ranks import Ranks
 from carving.errors import BadValue
 from carving.schemes.base import Facts, Scheme
