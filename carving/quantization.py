@@ -116,7 +116,7 @@ class Within(NamedTuple):
 
 def check_bits(bits: int) -> int:
     """Return the bits; refuse numbers of bits that are not supported."""
-    way_out = f"a cell has {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} bits"
+    way_out = f"A cell has {', '.join(map(str, BITS[:-1]))} or {BITS[-1]} bits."
     return check_choice("bits", check_integer("bits", bits, BITS[0], BITS[-1], way_out), BITS)
 
 

@@ -1,6 +1,5 @@
 """Validation of arguments: each error says what was expected, what was received, and what to do."""
 
-import math
 import os
 import sys
 from collections.abc import Iterable
@@ -17,18 +16,6 @@ from carving.errors import BadType, BadValue
 T = TypeVar("T")
 
 HEAVIEST = 2.0**53  # a weight: beyond it a sum does not tell one more or less
-HUGE = "an integer too large for a float"
-
-
-def sentence(hint: str) -> str:
-    """Return a hint as a sentence: with a capital letter, unless it begins with code, and a full stop."""
-    first, *_ = hint.split(maxsplit=1)
-    start = hint[0].upper() + hint[1:] if first.isalpha() else hint
-    return start if start.endswith((".", "?", "!")) else f"{start}."
-
-
-def _hint(way_out: str) -> str:
-    return f". {sentence(way_out)}" if way_out else ""
 
 
 def listed(given: Iterable[T], what: str) -> list[T]:
@@ -44,13 +31,13 @@ def listed(given: Iterable[T], what: str) -> list[T]:
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None, way_out: str = "") -> int:
-    """Return the value as an int; refuse other types, and integers outside low..high."""
+    """Return the value as an int; refuse other types, and integers outside low..high; `way_out` ends the message."""
     span = f"an integer of at least {low}" if high is None else f"an integer between {low} and {high}"
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}{_hint(way_out)}")
+        raise BadType(f"{name} must be {span}, got {value!r} of type {type(value).__name__}. {way_out}".rstrip())
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise BadValue(f"{name} must be {span}, got {number}{_hint(way_out)}")
+        raise BadValue(f"{name} must be {span}, got {number}. {way_out}".rstrip())
     return number
 
 
@@ -61,7 +48,7 @@ def check_number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise BadValue(f"{name} must be a number that fits into a float, got {HUGE}") from None
+        raise BadValue(f"{name} must fit into a float, got a larger integer") from None
 
 
 def as_python_number(value: Any) -> Any:
@@ -127,14 +114,12 @@ def check_device(device: torch.device | str) -> torch.device:
 def check_tensor(
     name: str, tensor: object, shape: tuple[int, ...], way_out: str, dtype: torch.dtype | None = None
 ) -> None:
-    """Refuse a tensor of another shape (-1 admits any length but zero) or dtype."""
+    """Refuse a tensor of another shape (-1 admits any length but zero) or dtype; `way_out` ends the message."""
     if not isinstance(tensor, Tensor):
-        raise BadType(
-            f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {sentence(way_out)}"
-        )
+        raise BadType(f"{name} must be a tensor of shape {_show(shape)}, got {type(tensor).__name__}. {way_out}")
     got = tensor.shape
     if got != shape and not fits(got, shape):
-        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {sentence(way_out)}")
+        raise BadValue(f"{name} must have shape {_show(shape)}, got {_show(tuple(got))}. {way_out}")
     if dtype is not None and tensor.dtype != dtype:
         raise BadType(
             f"{name} must have dtype {dtype}, got {tensor.dtype}. "
@@ -206,28 +191,20 @@ def is_finite(number: float) -> bool:
 
 def check_weight(weight: object) -> float:
     """Return the weight as a float; refuse what is not finite or exceeds 2^53, where counts stop being exact."""
-    number = _as_float(weight)
-    if not math.isfinite(number):
-        got = HUGE if isinstance(weight, int) and not isinstance(weight, bool) else repr(weight)
-        raise BadValue(f"weight must be a finite number, got {got}. Use 1 to store a pair once.")
-    if abs(number) > HEAVIEST:
-        raise BadValue(f"weight must be at most 2^53 in absolute value, got {weight!r}. Use 1 to store a pair once.")
+    number = check_number("weight", weight)
+    if not abs(number) <= HEAVIEST:
+        raise BadValue(
+            f"weight must be a finite number of at most 2^53 in absolute value, got {weight!r}. "
+            "Use 1 to store a pair once."
+        )
     return number
 
 
 def check_prior_empty(prior_empty: object) -> float:
     """Return the prior probability that a path is empty."""
-    number = _as_float(prior_empty)
+    number = check_number("prior_empty", prior_empty)
     if not 0 <= number < 1:
         raise BadValue(
             f"prior_empty must be a probability of at least 0 and below 1, got {prior_empty!r}. The default is 0.5."
         )
     return number
-
-
-def _as_float(value: object) -> float:
-    """Return a real number, numpy's too, as a float; infinity if a float cannot hold it, and NaN if it is none."""
-    try:
-        return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:
-        return math.inf

@@ -56,7 +56,7 @@ def test_one_context_is_as_brute_force_has_it(p, k1, vocabulary, generator):
 def test_without_overlaps_a_score_is_right_as_often_as_a_vsas(vocabulary):
     for noise in (0.03, 0.08, 0.2):
         s = torch.tensor([1 / math.sqrt(noise)], dtype=torch.float64)
-        expected = gaussian_accuracy(noise, noise, vocabulary)
+        expected = gaussian_accuracy(noise, vocabulary)
         assert float(probability_correct(s, 0, 0, vocabulary)) == pytest.approx(expected, abs=0.003)
 
 

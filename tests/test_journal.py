@@ -20,7 +20,7 @@ from carving import OSC, Memory, make
 from carving.errors import BadValue
 from carving.memory import backends
 from carving.storage import atomic, journal, journaledfile, locks, memoryfile, tensorfile
-from carving.storage.journal import Entry, Journal, Record
+from carving.storage.journal import Entry, Journal, JournalRecord
 from carving.storage.tensorfile import BadFile
 from carving.symbols.codec import canonical, canonical_path
 
@@ -84,7 +84,7 @@ pairs_of = st.tuples(st.lists(roles, min_size=1, max_size=4).map(tuple), values)
 def test_a_record_says_what_was_written(given):
     entries = [Entry(canonical_path(path), canonical(value), *rest) for (path, value), *rest in given]
     empty = Journal.new("ab" * 32)
-    head, data = empty.head, empty.pack(Record.of(entries))
+    head, data = empty.head, empty.pack(JournalRecord.of(entries))
     read = journal.parse(head + data)
     assert read.base == "ab" * 32 and read.count == 1 and read.end == read.size == len(head) + len(data)
     (record,) = read.records
@@ -276,7 +276,8 @@ def test_a_torn_change_is_cut_off_by_the_next(changed):
 def test_a_journal_of_any_bytes_is_one_or_is_not_whole(noise, seed):
     chance, head = random.Random(seed), Journal.new("00" * 32).head
     whole = head + b"".join(
-        Journal(head, count=i).pack(Record.of([Entry(canonical_path(("a", i)), canonical("x"))])) for i in range(3)
+        Journal(head, count=i).pack(JournalRecord.of([Entry(canonical_path(("a", i)), canonical("x"))]))
+        for i in range(3)
     )
     at = chance.randrange(len(whole))
     data = whole[:at] + noise + whole[at + chance.randrange(40) :]
@@ -710,7 +711,7 @@ def test_what_others_change_is_seen_with_the_next_change(file):
 def test_a_record_of_another_that_lies_is_told_as_damage(file):
     with carving.open(file) as memory:
         memory.store(PAIRS[5:6])
-        lying = Record(b"s1:a", 1, bytes(16))
+        lying = JournalRecord(b"s1:a", 1, bytes(16))
         now = memory._backend.now.version
         journal.append(file, now.base, now.journal, lying)
         for look in (memory.refresh, lambda: memory.store(PAIRS[6:7]), lambda: Memory.load(file)):
@@ -771,7 +772,7 @@ def test_a_writer_who_cannot_be_waited_for_does_not_append_to_what_was_given_up(
         other = []
         given_up(writer, NEVER, monkeypatch, lambda: other.append(carving.open(file)))
         writer.store([(("never",), "male")])
-    now, record = other[0]._backend.now, Record.of([Entry(canonical_path(("x",)), canonical("y"))])
+    now, record = other[0]._backend.now, JournalRecord.of([Entry(canonical_path(("x",)), canonical("y"))])
     assert os.stat(journal.journal_path(file)).st_size == now.version.journal.size
     data = journal.journal_path(file).read_bytes()
     with pytest.raises(journal.Changed):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from carving.inference.sample import Loads
-from carving.storage.journal import Record
+from carving.storage.journal import JournalRecord
 from carving.storage.memoryfile import Outline
 from carving.symbols.codec import split_labels
 
@@ -21,7 +21,7 @@ class Extent(NamedTuple):
     loads: Loads  # the same for pairs of each strength
 
 
-def extent(outline: Outline, records: Iterable[Record]) -> Extent:
+def extent(outline: Outline, records: Iterable[JournalRecord]) -> Extent:
     """What a file holds with these changes."""
     changed, sample = defaultdict[bytes, float](float), outline.sample
     for record in records:

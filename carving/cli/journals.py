@@ -21,7 +21,7 @@ from carving.memory.pairs import Batch, OnProgress, as_pair
 from carving.memory.update import check_same
 from carving.schemes.base import Scheme
 from carving.storage import journal, memoryfile
-from carving.storage.journal import Record
+from carving.storage.journal import JournalRecord
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.memoryfile import identity
 from carving.storage.tensorfile import check_replaceable, read_metadata
@@ -96,7 +96,7 @@ def appended(file: FilePath, sources: Files, samples: Samples, new: NewMemory, f
     return Stored(stored=record.pairs, scheme=scheme, pairs=after.pairs, values=after.values, full=full)
 
 
-def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> Record | None:
+def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> JournalRecord | None:
     """Return the pairs as a change of a journal; None if there are none, or if the journal would be too long then."""
     numbers = scheme.facts.memory_scalars
     first = list(islice(map(as_pair, pairs), version.max_pairs(numbers) + 1))
@@ -104,7 +104,7 @@ def small_change(scheme: Scheme, pairs: Iterable[Pair], version: Version) -> Rec
         return None
     batch = Batch(first)
     check_depths(scheme, batch.paths)
-    record = Record.of(entries_of(batch))
+    record = JournalRecord.of(entries_of(batch))
     return None if version.is_long(numbers, record) else record
 
 

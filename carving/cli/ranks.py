@@ -1,4 +1,4 @@
-"""Commands in several processes: `--workers` starts them, or torchrun has; only the first of them speaks."""
+"""Commands in several processes, started by `--workers` or torchrun; only rank 0 prints."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # where ranks of one machine listen
 
 @contextmanager
 def together(work: Work) -> Iterator[Ranks]:
-    """The ranks that work on a command; where they are to be started, the command ends when they have done it."""
+    """Join the ranks of a command; with `--workers` start them, and exit with their status when they have ended."""
     if (work.workers or 1) > 1 and not is_launched():
         raise typer.Exit(_in_processes(work.workers or 1))
     with process_group(work.timeout) as ranks:
@@ -36,7 +36,7 @@ def together(work: Work) -> Iterator[Ranks]:
 
 
 def _in_processes(workers: int) -> int:
-    """Give this command again, in so many processes; the exit status."""
+    """Run this command in `workers` processes, and return the exit status."""
     ended = launch([sys.executable, "-m", "carving", *sys.argv[1:]], workers)
     if ended.signal is not None:
         errors.print(
@@ -67,7 +67,7 @@ def launch(command: Sequence[str], workers: int) -> ExitStatus:
     Only the output of rank 0 is shown. If a rank fails, the others stop by themselves or are killed after 10 seconds.
 
     Args:
-        command: The command line.
+        command: The program and its arguments.
         workers: The number of processes.
     """
     folder = tempfile.mkdtemp(prefix="carving-ranks-")  # of mode 0700: a TCPStore would listen to everybody
@@ -85,7 +85,7 @@ def launch(command: Sequence[str], workers: int) -> ExitStatus:
 
 
 def _environment(ours: Mapping[str, str], rank: int, workers: int, store: str) -> dict[str, str]:
-    """Return the environment that gives a process its rank, as torchrun does, and the file by which ranks meet."""
+    """Return the environment of a rank: torchrun's variables, and the file of the rendezvous store."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     loopback = {"GLOO_SOCKET_IFNAME": LOOPBACK[sys.platform]} if sys.platform in LOOPBACK else {}
     own = dict(
@@ -96,14 +96,14 @@ def _environment(ours: Mapping[str, str], rank: int, workers: int, store: str) -
 
 
 def _wait(processes: Sequence["subprocess.Popen[bytes]"]) -> ExitStatus:
-    """Wait for the processes, and return how they ended; once one has failed, the others have a moment left."""
+    """Wait for the processes and return how they ended; when one fails, the others have GRACE seconds left."""
     first: ExitStatus | None = None
     until = float("inf")
     while time.monotonic() < until:
         statuses = [process.poll() for process in processes]
         failed = [(rank, status) for rank, status in enumerate(statuses) if status]
         if failed and first is None:
-            # One that was killed explains the others, which have lost it.
+            # A killed rank comes first: the others failed because they lost it.
             rank, status = min(failed, key=lambda each: (each[1] >= 0, each[0]))
             first, until = ExitStatus(status, rank), time.monotonic() + GRACE
         if None not in statuses:

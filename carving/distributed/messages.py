@@ -15,7 +15,7 @@ from torch import Tensor
 
 from carving.errors import BadType
 
-PLAIN = {type(None), bool, int, float, str}
+PLAIN = (type(None), bool, int, float, str)  # what JSON has
 RECORDS: dict[str, type] = {}
 
 
@@ -36,7 +36,7 @@ def decode(data: bytes) -> Any:
 
 def _as_json(message: Any) -> Any:
     kind = type(message)
-    if message is None or isinstance(message, bool | int | float | str):
+    if isinstance(message, PLAIN):
         return message
     if isinstance(message, bytes):
         return {"bytes": _base64(message)}
@@ -60,7 +60,7 @@ def _as_json(message: Any) -> Any:
 def _list_as_json(message: list[Any]) -> Any:
     """Return a list as JSON; what many items of one kind have in common stands there once."""
     kinds = set(map(type, message))
-    if kinds <= PLAIN:
+    if kinds <= {*PLAIN}:
         return message
     if kinds == {bytes}:
         return {"many bytes": [_base64(b"".join(message)), [0, *accumulate(map(len, message))]]}

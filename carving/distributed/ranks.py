@@ -143,7 +143,7 @@ class Ranks:
         )
 
     def _steps_of(self, rank: int) -> int:
-        """Return the steps of a rank; where there is no store, those of this one."""
+        """Return the steps of a rank, or of this rank if the group has no store."""
         key = f"carving/{rank}"
         if self._store is None:
             return self._counter.steps

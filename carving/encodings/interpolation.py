@@ -89,7 +89,7 @@ class Interpolation(nn.Module):
     ) -> None:
         super().__init__()
         if levels is not None:
-            check_integer("levels", levels, 2, MAX_LEVELS, way_out="with levels=None every number has its own filler")
+            check_integer("levels", levels, 2, MAX_LEVELS, way_out="With levels=None every number has its own filler.")
         self.scheme, self.row = scheme, row_of(scheme)
         if self.row is not None and self.row.paired:
             places = self.row.paired(scheme.space, first, second, places)  # type: ignore[attr-defined]

@@ -258,7 +258,7 @@ def level(scheme: Scheme, count: int, *, label: Label = None, generator: torch.G
     >>> level(OSC(64, p=2), 21, label="temperature").shape
     torch.Size([21, 2, 64])
     """
-    count = check_integer("count", count, 2, way_out="for a single level use random(scheme, 1, ...)")
+    count = check_integer("count", count, 2, way_out="For a single level use random(scheme, 1, ...).")
     return Level(scheme, 0, count - 1, label=label, generator=generator)(torch.arange(count))
 
 

@@ -160,7 +160,7 @@ class Decoding:
         **options: Unpack[Options],
     ) -> None:
         rounds = options.get("rounds", 100)
-        self.rounds = check_integer("rounds", rounds, 1, way_out="a typical value is 100; most memories need 10")
+        self.rounds = check_integer("rounds", rounds, 1, way_out="A typical value is 100; most memories need 10.")
         self.query = JointQuery.of(scheme, contexts, candidates, options)
         self.memory, self.candidates, self.ranks = memory, candidates, options.get("ranks") or Ranks.alone()
         self.state = DecoderState.of(self.query.scheme, memory)
@@ -177,8 +177,8 @@ class Decoding:
         for number in range(self.rounds):
             written = ranks.sum_(query.write(cores)) if number else None
             residual = state.channel.residual(written, state.onsager, state.doubt)
-            if ranks.size > 1:  # what ranks decide by must not differ in the last digit
-                residual = Residual(residual.numbers, *ranks.of_first(residual[1:]))
+            # What ranks decide by must not differ in the last digit.
+            residual = Residual(residual.numbers, *ranks.of_first(residual[1:]))
             beliefs = query.estimate(residual.numbers, cores, residual.noise)
             changes = ranks.gather((beliefs.doubt, state.is_changed_by(beliefs)))
             beliefs = beliefs._replace(doubt=sum(doubt for doubt, _ in changes))
@@ -214,8 +214,6 @@ class Beliefs(NamedTuple):
 
     def gathered(self, ranks: Ranks) -> "Beliefs":
         """Return the answers of all ranks."""
-        if ranks.size == 1:
-            return self
         parts = list(ranks.each(tuple(each.cpu() for each in self[2:])))
         columns = (torch.cat(each).to(self.indices.device) for each in zip(*parts, strict=True))
         return Beliefs(self.cores, self.doubt, *columns)
@@ -381,7 +379,7 @@ class JointQuery:
 def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
     """Return the maximum number of fillers of each context, (n,)."""
     every = [holds] * contexts if isinstance(holds, int) else listed(holds, "holds")
-    counts = [check_integer("holds", each, 1, way_out="omit contexts that hold nothing") for each in every]
+    counts = [check_integer("holds", each, 1, way_out="Omit contexts that hold nothing.") for each in every]
     if len(counts) != contexts:
         raise BadValue(f"holds must have one number for each of the {contexts} contexts, got {len(counts)}")
     return torch.tensor(counts)
@@ -390,7 +388,7 @@ def checked_holds(holds: int | Sequence[int], contexts: int) -> Tensor:
 def checked_prior(prior: Tensor | None, total: int, prior_empty: float) -> Tensor:
     """Return the logarithms (L,) of the candidates' prior probabilities."""
     known = torch.ones(total) if prior is None else prior
-    check_tensor("prior", known, (total,), "pass one probability for each candidate")
+    check_tensor("prior", known, (total,), "Pass one probability for each candidate.")
     if not bool((known >= 0).all()) or not 0 < float(known.double().sum()) < math.inf:
         raise BadValue(f"prior must have probabilities that are not all zero, got {known}. Counts are allowed.")
     return torch.log((1 - prior_empty) * known.double() / known.double().sum())
@@ -399,7 +397,7 @@ def checked_prior(prior: Tensor | None, total: int, prior_empty: float) -> Tenso
 def checked_shares(shares: Tensor | None, total: int) -> Tensor:
     """Return the share (L,) of all stored pairs that each candidate has."""
     parts = torch.zeros(total) if shares is None else shares
-    check_tensor("shares", parts, (total,), "pass one share for each candidate")
+    check_tensor("shares", parts, (total,), "Pass one share for each candidate.")
     if not bool(((parts >= 0) & (parts <= 1)).all()):
         raise BadValue(f"shares must be between 0 and 1, got {parts}. They are shares of all stored pairs.")
     return parts.double()
@@ -459,7 +457,7 @@ class QuantizedChannel:
 
     def __init__(self, scheme: Scheme, cells: Cells) -> None:
         shape = (*scheme.facts.memory_shape, 2) if scheme.facts.memory_dtype.is_complex else scheme.facts.memory_shape
-        check_tensor("cells", cells.codes, shape, "quantize a memory of this scheme", torch.uint8)
+        check_tensor("cells", cells.codes, shape, "Quantize a memory of this scheme.", torch.uint8)
         self.scheme, self.cells, self.scalars = scheme, cells, scheme.facts.memory_scalars
         self.whole = max(cells.deviation**2, torch.finfo(torch.float32).tiny)
         self.variance = self.whole  # of what is undecided, by the last fit

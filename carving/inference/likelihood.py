@@ -157,26 +157,19 @@ class Likelihood:
 
     def log_odds(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """Return the log odds of the candidates of these indices; `more` is additional variance."""
-        is_whole = isinstance(indices, slice) and indices.stop - indices.start == len(self.log_prior)
-        prior = self.log_prior if is_whole else self.log_prior[indices]
+        prior, energy = self.log_prior[indices], evidence.energy
         inner = evidence.inner if self.shift is None else evidence.inner - self.shift[indices]
-        energy = evidence.energy
         if self.tail is not None and evidence.cores is not None:
             variance = self.variance_along(evidence, indices) + more
             return self.tail.log_ratio(evidence, inner, variance, self.mean, self.strengths) + prior
-        if len(self.strengths.values) > 1:
+        if len(self.strengths.values) > 1 or evidence.noise is not None or not isinstance(more, float) or more:
             # One after the other: all of them at once would take many times the workspace.
             return reduce(torch.logaddexp, self._by_strength(evidence, indices, more)) + prior
-        strength = self.strengths.values[0]
-        if evidence.noise is not None or not isinstance(more, float) or more:
-            variance = self.variance_along(evidence, indices) + more
-            above = torch.sub(inner, energy, alpha=strength / 2)
-            return above / (variance if strength == 1 else variance / strength) + prior
         # In as few passes over all candidates of all contexts as possible.
-        slope = self.slope if is_whole else self.slope[indices]
+        slope, half = self.slope[indices], self.strengths.values[0] / 2
         if len(energy) == 1 < len(inner):
-            return torch.addcmul(torch.addcmul(prior, energy, slope, value=-strength / 2), inner, slope)
-        return torch.addcmul(prior, torch.sub(inner, energy, alpha=strength / 2), slope)
+            return torch.addcmul(torch.addcmul(prior, energy, slope, value=-half), inner, slope)
+        return torch.addcmul(prior, torch.sub(inner, energy, alpha=half), slope)
 
     def expected_strength(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float = 0.0) -> Tensor:
         """Return the posterior mean strengths (n, m) of the candidates of these indices, if they are stored."""
@@ -188,20 +181,19 @@ class Likelihood:
 
     def _by_strength(self, evidence: Evidence, indices: Tensor | slice, more: Tensor | float) -> Iterator[Tensor]:
         """Yield the log odds (n, m) of each strength, without the prior."""
-        inner, half = evidence.inner, evidence.energy / 2
-        inner = inner if self.shift is None else inner - self.shift[indices]
+        inner = evidence.inner if self.shift is None else evidence.inner - self.shift[indices]
         variance = self.variance_along(evidence, indices) + more
         for strength, share in self.strengths.levels:
-            yield (inner - strength * half) / (variance / strength) + math.log(share)
+            above = torch.sub(inner, evidence.energy, alpha=strength / 2)
+            ratio = above / (variance if strength == 1 else variance / strength)
+            yield ratio + math.log(share) if share < 1 else ratio
 
     def only(self, indices: Tensor) -> "Likelihood":
         """Return the likelihood of some of the candidates."""
+        indices = indices.to(self.variance.device)
+        variance, prior = self.variance[indices], self.log_prior[indices]
         shift = None if self.shift is None else self.shift[indices]
-        return replace(self, variance=self.variance[indices], log_prior=self.log_prior[indices], shift=shift)
-
-    def part(self, indices: Tensor) -> "Likelihood":
-        """Return the likelihood of a part of the candidates, of which other ranks have the rest."""
-        return replace(self.only(indices.to(self.variance.device)), whole=self)
+        return replace(self, variance=variance, log_prior=prior, shift=shift, whole=self.whole or self)
 
     @cached_property
     def mean(self) -> Tensor:

@@ -43,7 +43,7 @@ from carving.inference.sample import Strengths
 from carving.inference.top_k import CandidateList, Ranking, ScoringModel
 from carving.schemes.base import Candidates, CandidatesOrLabels, Contexts, Scheme
 from carving.tensors import as_reals
-from carving.tiling import slices
+from carving.tiling import rows_within, slices
 
 MAX_ROWS = 1024  # contexts that are scanned at a time
 SHORTLIST, MAX_SHORTLIST = 32, 4096  # candidates of a context that are weighed, at first and at most
@@ -87,7 +87,7 @@ class Scan(NamedTuple):
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
         """Return the `size` best candidates of contexts with cores (n, *core_shape)."""
-        columns = min(self.listing.width, max(1, self.scheme.room // 4 // max_shortlisted(self.scheme, size)))
+        columns = min(self.listing.width, rows_within(self.scheme.room // 4, len(cores)))
         return self.listing.rank(self.scheme, cores, contexts, size, self.model, columns)
 
 
@@ -331,14 +331,8 @@ class SetDecoder:
     ) -> Evidence:
         """Return the evidence for candidates (n, m) of each context; their strengths may be known."""
         scheme, fillers = self.scheme, self.candidates[indices]
-        if strengths is not None:
-            return Evidence.of(scheme, cores, contexts, fillers, strengths * scheme.energy(contexts, fillers))
-        if indices.shape[1] <= SHORTLIST:
-            return Evidence.of(scheme, cores, contexts, fillers)
-        # Long lists are those of few contexts: one after the other, since own candidates are formed whole.
-        each = (slice(i, i + 1) for i in range(len(cores)))
-        inner = [scheme.inner(cores[one], contexts[one], fillers[one].squeeze(0)) for one in each]
-        return Evidence.of(scheme, cores, contexts, fillers, torch.cat(inner))
+        inner = None if strengths is None else strengths * scheme.energy(contexts, fillers)
+        return Evidence.of(scheme, cores, contexts, fillers, inner)
 
     def _add_(self, cores: Tensor, rows: Tensor, contexts: Contexts, indices: Tensor, strengths: Tensor) -> None:
         """Add one candidate each to the cores of distinct rows."""

@@ -168,7 +168,7 @@ class CandidateList:
             fewest = int(choices.lt(len(candidates)).sum(-1).min())
         if not fewest:
             raise BadValue("Every context needs a candidate, but candidate_indices has none for some of them.")
-        check_integer("k", k, 1, fewest, "it cannot exceed the number of candidates")
+        check_integer("k", k, 1, fewest, "It cannot exceed the number of candidates.")
         return cls(candidates, choices)
 
     @property
@@ -268,7 +268,7 @@ def checked_choices(candidate_indices: object, contexts: int, candidates: int) -
         "candidate_indices",
         candidate_indices,
         (contexts, -1) if own else (-1,),
-        "pass (m,) for all contexts, or (n, m) with one row for each context",
+        "Pass (m,) for all contexts, or (n, m) with one row for each context.",
     )
     candidate_indices, low = candidate_indices.to(torch.int64), -1 if own else 0
     if candidate_indices.min() < low or candidate_indices.max() >= candidates:
@@ -276,11 +276,8 @@ def checked_choices(candidate_indices: object, contexts: int, candidates: int) -
             f"candidate_indices must have indices from {low} to {candidates - 1}, got {int(candidate_indices.min())} "
             f"to {int(candidate_indices.max())}. They are positions in the vocabulary."
         )
-    if not own:
-        return candidate_indices.unique()
-    ordered = candidate_indices.masked_fill(candidate_indices < 0, candidates).sort(dim=1).values
-    is_repeated = torch.zeros_like(ordered, dtype=torch.bool)
-    is_repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    ordered = candidate_indices.masked_fill(candidate_indices < 0, candidates).sort().values
+    is_repeated = torch.nn.functional.pad(ordered.diff() == 0, (1, 0))
     return ordered.masked_fill(is_repeated, candidates)
 
 

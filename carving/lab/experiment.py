@@ -97,7 +97,7 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Cells:
+class TablePanel:
     """A table alone."""
 
     rows: tuple[str, ...]
@@ -137,7 +137,7 @@ class Gaps:
     only: Setting | None = None
 
 
-Panel = Lines | Heat | Cells | Points | Gaps
+Panel = Lines | Heat | TablePanel | Points | Gaps
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carving.lab.experiment import Cells, Experiment, Gaps, Heat, Lines, Points, Published
+from carving.lab.experiment import Experiment, Gaps, Heat, Lines, Points, Published, TablePanel
 from carving.lab.lines import draw_lines
 from carving.lab.panels import by_series, measured_pairs, panel_summaries, series_name
 from carving.lab.plots import Legend, Looks, draw_gaps, draw_heat, draw_points
@@ -41,7 +41,7 @@ def draw(experiment: Experiment, rows: Sequence[Row], base: Path) -> Path | None
 
 def drawn_panels(experiment: Experiment, rows: Sequence[Row]) -> list[Drawn]:
     """The panels of an experiment that are drawn, as far as these rows have something to show there."""
-    panels = [panel for panel in experiment.panels if not isinstance(panel, Cells)]
+    panels = [panel for panel in experiment.panels if not isinstance(panel, TablePanel)]
     return [
         panel
         for panel in panels

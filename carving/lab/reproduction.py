@@ -62,7 +62,7 @@ def reproduce(
     """
     check_choice("scale", scale, SCALES)
     if workers is not None:
-        check_integer("workers", workers, 1, way_out="it is the number of trials that run at the same time")
+        check_integer("workers", workers, 1, way_out="It is the number of trials that run at the same time.")
     console = console or Console(stderr=True)
     experiments = _runnable(list(dict.fromkeys(names)), scale, data, console)
     folder = Path("results") / scale if out is None else out

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from carving.lab.experiment import Cells, Gaps, Heat, Lines, Panel, Points, Setting
+from carving.lab.experiment import Gaps, Heat, Lines, Panel, Points, Setting, TablePanel
 from carving.lab.panels import Point, by_series, curve, log_fit, measured_pairs, panel_summaries, series_name
 from carving.lab.rows import Row
 from carving.lab.summaries import Comparison, Summary
@@ -94,8 +94,8 @@ def panel_table(rows: Sequence[Row], panel: Panel) -> Table:
     match panel:
         case Lines():
             return _lines_table(panel_summaries(rows, panel), panel)
-        case Cells():
-            return _cells_table(panel_summaries(rows, panel), panel)
+        case TablePanel():
+            return _table_of_panel(panel_summaries(rows, panel), panel)
         case Heat():
             return _heat_table(panel_summaries(rows, panel), panel)
         case Points():
@@ -130,7 +130,7 @@ def _fit_text(points: Sequence[Point]) -> str:
     return "" if fit is None else f"{fit[0]:.3g} + {fit[1]:.3g} ln x (R² {fit[2]:.3f})"
 
 
-def _cells_table(results: Sequence[Summary], panel: Cells) -> Table:
+def _table_of_panel(results: Sequence[Summary], panel: TablePanel) -> Table:
     series = by_series(results, panel.rows)
     head, body = _series_table(series, panel.column)
     if panel.ratio and len(series) > 1:

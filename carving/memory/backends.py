@@ -45,7 +45,7 @@ from carving.quantization import Cells
 from carving.schemes.base import Scheme
 from carving.storage import memoryfile
 from carving.storage.atomic import NotFlushed
-from carving.storage.journal import Entry, Record, journal_path
+from carving.storage.journal import Entry, JournalRecord, journal_path
 from carving.storage.journaledfile import JournaledFile, Version
 from carving.storage.locks import Place, shown
 from carving.storage.tensorfile import check_replaceable, refusing_damage
@@ -149,7 +149,7 @@ def contents_of(state: State, vocabulary: bool = True) -> memoryfile.Contents:
     )
 
 
-def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) -> Reader:
+def replayed(reader: Reader, records: Iterable[JournalRecord], *, bind: bool = True) -> Reader:
     """Return the reader with all changes of a journal; without `bind` they are counted, but not in the tensor yet."""
     change = Change(reader)
     for batch, weights, is_counted in _batches(records):
@@ -159,7 +159,7 @@ def replayed(reader: Reader, records: Iterable[Record], *, bind: bool = True) ->
     return change.after()
 
 
-def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
+def bind_records(reader: Reader, records: Iterable[JournalRecord]) -> Reader:
     """Return the reader with a tensor that has changes which are counted already."""
     change = Change(reader)
     for batch, weights, _ in _batches(records):
@@ -167,7 +167,7 @@ def bind_records(reader: Reader, records: Iterable[Record]) -> Reader:
     return reader.after(replace(reader.state, tensor=change.tensor), finite_energy(reader.scheme, change.tensor))
 
 
-def _batches(records: Iterable[Record]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
+def _batches(records: Iterable[JournalRecord]) -> Iterator[tuple[Batch, Sequence[float], Sequence[bool]]]:
     """Yield the pairs of records in batches, with the weight of each and whether it is counted."""
     entries = chain.from_iterable(record.decoded() for record in records)
     while part := list(islice(entries, BATCH)):
@@ -316,10 +316,10 @@ class Snapshot(NamedTuple):
     """What is known of a file at one moment: replaced whole, as states are."""
 
     reader: Reader  # its tensor lacks
-    pending: tuple[Record, ...]  # these changes, which are counted and on disk
+    pending: tuple[JournalRecord, ...]  # these changes, which are counted and on disk
     version: Version  # of the file
 
-    def counting(self, reader: Reader, records: Iterable[Record], version: Version) -> "Snapshot":
+    def counting(self, reader: Reader, records: Iterable[JournalRecord], version: Version) -> "Snapshot":
         """Return the snapshot with more changes, which the reader counts, but its tensor does not have."""
         return Snapshot(reader, (*self.pending, *records), version)
 
@@ -378,7 +378,7 @@ class FileBacked(Backend):
             return self._store_whole(chain(first, pairs), weight, on_progress)
         batch, scheme = Batch(first), self.counted.scheme
         check_depths(scheme, batch.paths)
-        record = Record.of(entries_of(batch, weight))
+        record = JournalRecord.of(entries_of(batch, weight))
         if len(record.body) > version.max_bytes:
             return self._store_whole(iter(first), weight, on_progress)
         while True:
@@ -413,7 +413,7 @@ class FileBacked(Backend):
                 result = fill(change)
                 if not change.pairs:
                     return result
-                after, record = self.after(change, stores), Record.of(change.entries or ())
+                after, record = self.after(change, stores), JournalRecord.of(change.entries or ())
                 if max(change.sizes) > LARGE_WEIGHT or self._is_long(record):
                     self._write_base(after)
                     return result
@@ -435,7 +435,7 @@ class FileBacked(Backend):
                 self._write_base(self.reader)
         return changes
 
-    def _is_long(self, more: Record | None = None) -> bool:
+    def _is_long(self, more: JournalRecord | None = None) -> bool:
         """Whether the journal, with another record, is long enough for a new base."""
         return self.now.version.is_long(self.counted.scheme.facts.memory_scalars, more)
 
@@ -459,7 +459,7 @@ class FileBacked(Backend):
         else:
             self.now = now._replace(version=version)
 
-    def _append(self, reader: Reader, record: Record, at_once: bool) -> bool:
+    def _append(self, reader: Reader, record: JournalRecord, at_once: bool) -> bool:
         """Put a change on disk, and in its place; False if another user was faster, and it must be looked at again."""
         now = self.now
         version = self.file.append(now.version, record)

@@ -311,7 +311,7 @@ def _expected(seen: Survey, wanted: int | None) -> Survey:
     """Return the survey of all pairs to plan for."""
     if wanted is None:
         return seen.grown(2)
-    way_out = "it is the total number of pairs to plan for, including those that are stored"
+    way_out = "It is the total number of pairs to plan for, including those that are stored."
     return seen.grown(Fraction(check_integer("pairs", wanted, seen.distinct, way_out=way_out), seen.distinct))
 
 

@@ -194,7 +194,7 @@ class Drawn:
 def check_fillers(scheme: Scheme, values: int, fillers: Tensor) -> None:
     """Refuse trained fillers that are not finite, or not one for each value."""
     shape = (values, *scheme.facts.filler_shape)
-    check_tensor("fillers", fillers, shape, "there must be one for each value of the vocabulary")
+    check_tensor("fillers", fillers, shape, "There must be one for each value of the vocabulary.")
     check_finite("fillers", fillers)
 
 

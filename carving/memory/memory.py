@@ -331,7 +331,7 @@ class Memory:
 
     @tensor.setter
     def tensor(self, tensor: Tensor) -> None:
-        facts, way_out = self.scheme.facts, "it is the shape of scheme.zeros()"
+        facts, way_out = self.scheme.facts, "It is the shape of scheme.zeros()."
         check_tensor("tensor", tensor, facts.memory_shape, way_out, facts.memory_dtype)
         _check_dense("tensor", tensor, self._reader.tensor.device)
         tensor = tensor.detach().clone()
@@ -345,7 +345,7 @@ class Memory:
 
     @counts.setter
     def counts(self, counts: Tensor) -> None:
-        way_out = "there is one count for each value of memory.vocabulary"
+        way_out = "There is one count for each value of memory.vocabulary."
         check_tensor("counts", counts, (len(self.vocabulary),), way_out, torch.float64)
         _check_dense("counts", counts, torch.device("cpu"))
         check_finite("counts", counts)

@@ -85,7 +85,7 @@ class Shard:
         """Return the ranking of the k candidates of all ranks with the best odds."""
         found, most, scheme = None, min(k, len(self.own)), self.reader.scheme
         if most:
-            model = scoring_model(scheme, odds.part(self.own))
+            model = scoring_model(scheme, odds.only(self.own))
             found = search(scheme, self.reader.tensor, contexts, self.candidates, most, model)
         return self.merged(found, len(contexts), k)
 
@@ -120,7 +120,7 @@ class Shard:
     def scan(self, odds: Likelihood) -> "MergedScan":
         """Return what lists the best candidates of all ranks."""
         scheme = self.reader.scheme
-        return MergedScan(self, Scan.of(scheme, self.candidates, odds.part(self.own)) if len(self.own) else None)
+        return MergedScan(self, Scan.of(scheme, self.candidates, odds.only(self.own)) if len(self.own) else None)
 
 
 class MergedScan(NamedTuple):

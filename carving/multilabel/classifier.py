@@ -135,7 +135,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         check_integer("seed", self.seed, 0, 2**63 - 1)
         check_choice("recipe", self.recipe, RECIPES)
         if self.rerank_min_count is not None:
-            check_integer("rerank_min_count", self.rerank_min_count, 1, way_out="None trains no rerankers")
+            check_integer("rerank_min_count", self.rerank_min_count, 1, way_out="None trains no rerankers.")
         if not isinstance(self.settings, Settings | None):
             raise BadType(f"settings must be a Settings object or None, got {self.settings!r}.")
         before = dict(vars(self))
@@ -281,7 +281,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
         """
         features = self._checked(X)
         top_k = min(5, self.n_labels_) if top_k is None else top_k
-        check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+        check_integer("top_k", top_k, 1, self.n_labels_, f"The model has {self.n_labels_} labels.")
         scores, ids = self.scorer_.top(features, top_k, self.n_labels_)
         return ids.numpy(), scores.numpy()
 
@@ -326,7 +326,7 @@ class MultiLabelClassifier(MultiLabelEstimator):
             raise BadValue("top_k and threshold exclude each other. Pass only one.")
         features = self._checked(X)
         if top_k is not None:
-            check_integer("top_k", top_k, 1, self.n_labels_, f"the model has {self.n_labels_} labels")
+            check_integer("top_k", top_k, 1, self.n_labels_, f"The model has {self.n_labels_} labels.")
             ids, scores = self.rank(features, min(max(top_k, BEST), self.n_labels_))
             probable = np.maximum(self._probabilities(scores, ids), np.finfo(np.float64).tiny)
             return _sparse(ids[:, :top_k], probable[:, :top_k], self.n_labels_)

@@ -122,7 +122,7 @@ def check_pair(train: Dataset, test: Dataset, name: str) -> None:
 
 def pooled(features: csr_matrix, width: int = 7) -> csr_matrix:
     """Return the average pooling of columns: (n, F) to (n, F // width), sparse."""
-    check_integer("width", width, 1, features.shape[1], f"there are {features.shape[1]} features")
+    check_integer("width", width, 1, features.shape[1], f"There are {features.shape[1]} features.")
     columns = features.shape[1] // width
     whole = features[:, : columns * width]
     means = whole.data / np.float32(width), whole.indices // width, whole.indptr

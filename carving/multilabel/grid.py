@@ -38,7 +38,7 @@ class Grid:
     def of(cls, count: int, q: int, p: int, seed: int) -> Grid:
         """The grid for so many labels; q = 0 takes the smallest."""
         least = max(2, math.ceil(round(count ** (1 / p), 9)))
-        q = least if q == 0 else check_integer("dictionary", q, least, way_out=f"{count} labels need at least {least}")
+        q = least if q == 0 else check_integer("dictionary", q, least, way_out=f"{count} labels need at least {least}.")
         cells = q**p
         drawn = bits([canonical("grid")], 1, seed=seed, purpose="labels")
         factor = next(a for a in range(round(GOLDEN * cells) | 1, 2 * cells + 4) if math.gcd(a, cells) == 1)
@@ -69,7 +69,7 @@ class Grid:
 
     def top(self, cores: Tensor, vectors: Tensor, k: int, bias: Tensor | None, absolute: bool) -> Best:
         """Scores and numbers (n, k) of the best labels for cores (n, k1^p), the vectors being (p, q, k1)."""
-        k = check_integer("k", k, 1, self.count, f"there are {self.count} labels")
+        k = check_integer("k", k, 1, self.count, f"There are {self.count} labels.")
         empty = self.cell(torch.arange(self.count, self.cells, device=cores.device))
         biases = None if bias is None else torch.cat([bias, bias.new_zeros(len(empty))])
         if biases is not None:

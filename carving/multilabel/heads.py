@@ -195,7 +195,7 @@ class Head(nn.Module, ABC):
         """
 
         if bias is not None:
-            check_tensor("bias", bias, (self.count,), "pass one number per label")
+            check_tensor("bias", bias, (self.count,), "Pass one number per label.")
         # In the head's own numbers, whatever trains: halves would rank near ones by chance.
         with torch.no_grad(), torch.autocast(self._reference.device.type, enabled=False):
             return self._ranked(self.read(outputs), k, bias)
@@ -211,7 +211,7 @@ class Head(nn.Module, ABC):
     def _checked(self, outputs: Tensor) -> Tensor:
         """The outputs in the head's own kind of numbers: a network may give halves, as it does under autocast."""
         shape = (len(outputs) if isinstance(outputs, Tensor) else -1, self.width)
-        check_tensor("outputs", outputs, shape, f"the network's last layer must have {self.width} outputs")
+        check_tensor("outputs", outputs, shape, f"The network's last layer must have {self.width} outputs.")
         return outputs.to(self._reference.dtype)
 
     @final

@@ -68,7 +68,7 @@ def ranking(scores: ArrayLike, k: int) -> Ids:
     numbers: Numbers = np.asarray(scores)
     if numbers.ndim != 2:
         raise BadValue(f"scores must have shape (points, labels), got {numbers.shape}.")
-    check_integer("k", k, 1, numbers.shape[1], f"there are {numbers.shape[1]} labels")
+    check_integer("k", k, 1, numbers.shape[1], f"There are {numbers.shape[1]} labels.")
     if np.isnan(numbers).any():
         raise BadValue(f"scores must not contain NaN, got NaN in row {int(np.isnan(numbers).any(axis=1).argmax())}.")
     return np.argsort(-numbers, axis=1, kind="stable")[:, :k]
@@ -188,7 +188,7 @@ def _averaged(
     size = (
         len(gained)
         if batch_size is None
-        else check_integer("batch_size", batch_size, 1, way_out="None averages over all points at once")
+        else check_integer("batch_size", batch_size, 1, way_out="None averages over all points at once.")
     )
     starts = np.arange(0, len(gained), size)
     totals = np.add.reduceat(best, starts)
@@ -209,7 +209,7 @@ def _checked(ranked: ArrayLike, labels: csr_matrix, k: int) -> Ids:
     points, known = labels.shape
     if len(ranks) != points:
         raise BadValue(f"ranked must have one row per point, {points}, got {len(ranks)} rows.")
-    check_integer("k", k, 1, known, f"there are {known} labels")
+    check_integer("k", k, 1, known, f"There are {known} labels.")
     if k > ranks.shape[1]:
         raise BadValue(f"ranked must have at least k={k} columns, got {ranks.shape[1]}. Rank the {k} best labels.")
     _check_distinct(ranks[:, :k], known)

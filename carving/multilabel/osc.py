@@ -82,11 +82,11 @@ class OSCHead(Head):
         tanh, basis = others.pop("tanh", False), others.pop("basis", "blocks")
         dictionary, levels = others.pop("dictionary", None), others.pop("levels", False)
         super().__init__(labels, **others)  # type: ignore[misc]  # the four are out
-        d = check_integer("d", d, 2, way_out="it is the side length of the memory tensor; 125 is usual")
+        d = check_integer("d", d, 2, way_out="It is the side length of the memory tensor; 125 is usual.")
         order, kept = PRESETS[check_choice("preset", preset, tuple(PRESETS))](d)
         p = check_integer("p", order if p is None else p, 1, 4)
         k1 = check_integer(
-            "k1", kept if k1 is None else k1, 1, d // 2, "the two roles need disjoint subspaces of k1 dimensions each"
+            "k1", kept if k1 is None else k1, 1, d // 2, "The two roles need disjoint subspaces of k1 dimensions each."
         )
         self.scheme = OSC(d, p, k1, signed=False, basis=basis, seed=self.seed, dtype=self.dtype)
         self.form = check_choice("form", form, ("carved", "full", "components"))

@@ -36,7 +36,7 @@ class Wish:
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
-        check_integer("rerank_min_count", self.rerank_min_count, 0, way_out="0 trains no rerankers")
+        check_integer("rerank_min_count", self.rerank_min_count, 0, way_out="0 trains no rerankers.")
         given = {
             "head": self.head != "OSC",
             "architecture": self.architecture is not None,

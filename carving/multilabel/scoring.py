@@ -28,7 +28,7 @@ def top(
     `scores(cores, labels)` gives the scores of a slice of labels, which take `numbers` numbers each beside their
     scores.
     """
-    k = check_integer("k", k, 1, count, f"there are {count} labels")
+    k = check_integer("k", k, 1, count, f"There are {count} labels.")
     if not len(cores):
         return Best(cores.new_zeros(0, k), torch.zeros(0, k, dtype=torch.int64, device=cores.device))
     workspace = WORKSPACE if workspace is None else workspace

@@ -96,7 +96,7 @@ class VectorHead(Head):
         if not 0 < scale < math.inf:
             raise BadValue(f"scale must be a positive number, got {scale}. Usual for HLB: 0.25 to 1.")
         self.name, self.scale, self.each = name, float(scale), each
-        self.width = self.core = check_integer("width", width, 2, way_out="400 is usual")
+        self.width = self.core = check_integer("width", width, 2, way_out="400 is usual.")
         self.squashed = True
         self.options |= dict(width=self.width, scale=self.scale, each=each)
         option = (self.scale, 1 / width)

@@ -4,12 +4,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from carving.errors import BadValue
-from carving.planner.families import NAMING_SHARE, MemoryFamily, StoredPairs, detection_accuracy, gaussian_accuracy
+from carving.planner.families import NAMING_SHARE, MemoryFamily, StoredPairs, gaussian_accuracy
 from carving.planner.requirements import Specification, collision_accuracy
 from carving.planner.state_evolution import FixedPoint, finite_size_correction, fixed_point, safety_margin
 
@@ -31,16 +32,13 @@ def find_first(holds: Callable[[int], bool], guess: int, least: int) -> int:
     >>> find_first(lambda number: number >= 1_000, guess=900, least=1)
     1000
     """
-    low = high = max(guess, least)
-    step = max(1, low // 32)
-    if holds(high):
-        while low > least and holds(low := max(least, high - step)):
-            high, step = low, 2 * step
-        low += low < high
-    else:
-        while not holds(high):
-            low, high, step = high + 1, high + step, 2 * step
-    return bisect_left(range(high), True, lo=low, key=holds)
+    low, high = least, max(guess, least)
+    step = max(1, high // 32)
+    while not holds(high):
+        low, high, step = high + 1, high + step, 2 * step
+    while high - step >= low and holds(high - step):
+        high, step = high - step, 2 * step
+    return bisect_left(range(high), True, lo=max(low, high - step + 1), key=holds)
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,13 @@ class Design:
     spec: Specification
     family: MemoryFamily
 
-    def with_pairs(self, pairs: int) -> "Design":
-        """Return the design for another number of pairs."""
-        return replace(self, spec=replace(self.spec, pairs=pairs))
-
-    @property
-    def has_width(self) -> bool:
-        """Whether there is a k1 to choose."""
-        return self.family.p is not None
+    def revised(self, **changes: Any) -> "Design":
+        """Return the design for a specification with some fields changed."""
+        return replace(self, spec=replace(self.spec, **changes))
 
     def widths(self, d: int) -> tuple[int, ...]:
         """Return the k1 to consider: from about sqrt(d) on, or all that may be best for compact fillers."""
-        if not self.has_width:
+        if self.family.p is None:
             return (0,)
         end = self.spec.max_width(d)
         if self.family.compact:
@@ -78,15 +71,13 @@ class Design:
 
     def codebook(self, d: int, k1: int) -> int:
         """Return the numbers of all fillers."""
-        components = self.family.p or 1
-        if self.spec.dictionary:
-            return self.spec.vocabulary * components
-        return self.spec.vocabulary * components * (k1 if self.family.compact else d)
+        component = 1 if self.spec.dictionary else k1 if self.family.compact else d
+        return self.spec.vocabulary * (self.family.p or 1) * component
 
     def operations(self, d: int, k1: int) -> int:
         """Return the operations of a query; in joint decoding every round reads the memory and writes it again."""
         cost = self.family.query_cost(d, k1, self.spec.vocabulary)
-        return (cost.repeated(2 * self.fixed_point(d, k1).rounds) if self.spec.joint else cost).operations
+        return cost.operations(2 * self.fixed_point(d, k1).rounds if self.spec.joint else 1)
 
     # Accuracy
 
@@ -122,7 +113,7 @@ class Design:
         if spec.bits is None or found < CONVERGED_ACCURACY:
             return found
         pairs = math.ceil(spec.pairs * (1 + finite_size_correction(spec.pairs, spec.spread)))
-        return self.with_pairs(pairs).fixed_point(d, k1).accuracy
+        return self.revised(pairs=pairs).fixed_point(d, k1).accuracy
 
     def suffices(self, d: int, k1: int, draft: bool = False) -> bool:
         """Return whether the accuracy is reached; by joint decoding with a margin of pairs, and in time."""
@@ -130,17 +121,17 @@ class Design:
         if not spec.joint:
             return self.detects_empty(d, k1) and self.accuracy(d, k1, draft) >= spec.accuracy
         pairs = math.ceil(spec.pairs * (1 + safety_margin(spec.pairs, quantized=spec.bits is not None)))
-        end = self.with_pairs(pairs).fixed_point(d, k1)
+        end = self.revised(pairs=pairs).fixed_point(d, k1)
         if end.accuracy * self.collision_accuracy < spec.accuracy or end.rounds > MAX_PLANNED_ROUNDS:
             return False
-        one_pair = replace(spec, pairs=1, joint=False, spread=0.0)  # must be distinguished from an empty context
-        return spec.pairs > FEW_PAIRS or replace(self, spec=one_pair).suffices(d, k1)
+        # A single pair must be distinguished from an empty context.
+        return spec.pairs > FEW_PAIRS or self.revised(pairs=1, joint=False, spread=0.0).suffices(d, k1)
 
     def detects_empty(self, d: int, k1: int) -> bool:
         """Return whether empty contexts are recognized well enough: with ten times the errors of naming fillers."""
         spec = self.spec
         stored = StoredPairs(max(spec.pairs, 2), spec.vocabulary, 1, spec.rounding)
-        errors = 1 - detection_accuracy(self.family.null_score(d, k1, stored), spec.vocabulary)
+        errors = 1 - self.family.detection_accuracy(d, k1, stored)
         return errors <= (1 - spec.accuracy) / NAMING_SHARE
 
     def suffices_quickly(self, d: int, k1: int) -> bool:
@@ -148,7 +139,7 @@ class Design:
         contexts = self.spec.contexts
         several = {size: count for size, count in contexts.items() if size > 1}
         if several:
-            errors = 1 - replace(self, spec=replace(self.spec, shared=several)).accuracy(d, k1, draft=True)
+            errors = 1 - self.revised(shared=several).accuracy(d, k1, draft=True)
             if errors * sum(several.values()) > (1 - self.spec.accuracy) * sum(contexts.values()):
                 return False
         return self.suffices(d, k1)
@@ -164,17 +155,12 @@ class Design:
 
 
 def _interpolation_points(sizes: list[int]) -> list[int]:
-    """Return the sizes or, of many, the sizes up to 4 and some of the larger ones."""
-    if len(sizes) <= 8:
-        return sizes
-    points = [sizes[0]]
-    for size in sizes[1:]:
-        if size <= 4 or size >= 2 * points[-1] or size == sizes[-1]:
-            points.append(size)
-    return points
+    """Return the sizes or, of many, the sizes up to 4, the smallest of each octave above, and the largest."""
+    octaves = {size.bit_length(): size for size in reversed(sizes)}
+    return [size for size in sizes if len(sizes) <= 8 or size <= 4 or size in {*octaves.values(), sizes[-1]}]
 
 
-class Size(NamedTuple):
+class MemorySize(NamedTuple):
     """The side of a memory and the width of its contexts, 0 where there is none."""
 
     d: int
@@ -184,16 +170,17 @@ class Size(NamedTuple):
 class TooLarge(BadValue):
     """No memory of a family that anyone could make is large enough."""
 
-
-def _too_large(design: Design) -> TooLarge:
-    wanted = f"accuracy {design.spec.accuracy}"
-    return TooLarge(f"No {design.family.scheme} of a possible size reaches {wanted}. Lower it, or store fewer pairs.")
+    def __init__(self, design: Design) -> None:
+        wanted = f"accuracy {design.spec.accuracy}"
+        super().__init__(
+            f"No {design.family.scheme} of a possible size reaches {wanted}. Lower it, or store fewer pairs."
+        )
 
 
 # The smallest memory
 
 
-def smallest_size(design: Design) -> Size:
+def smallest_size(design: Design) -> MemorySize:
     """Return the smallest memory that suffices; the search starts at a draft.
 
     Raises:
@@ -201,9 +188,11 @@ def smallest_size(design: Design) -> Size:
     """
     if design.family.compact:
         return _smallest_compact(design)
-    d = _first_side(design, lambda d: design.some_width_suffices(d, draft=False), _drafted_side(design))
+    d = _first_side(design, _first_side(design, _lowest_side(design), draft=True))
+    if design.family.cells(d) > MAX_NUMBERS:
+        raise TooLarge(design)
     # Of all k1 that suffice, the narrowest takes the least time.
-    return Size(d, next(k1 for k1 in design.widths(d) if design.suffices(d, k1)))
+    return MemorySize(d, next(k1 for k1 in design.widths(d) if design.suffices(d, k1)))
 
 
 def drafted_numbers(design: Design) -> int:
@@ -212,33 +201,29 @@ def drafted_numbers(design: Design) -> int:
         return 0
     if design.family.compact:
         return min((design.numbers(d, k1) for k1, d in _drafted_sides(design).items()), default=MAX_NUMBERS)
-    return design.numbers(_drafted_side(design), 0)
+    return design.numbers(_first_side(design, _lowest_side(design), draft=True), 0)
 
 
-def _drafted_side(design: Design) -> int:
-    return _first_side(design, lambda d: design.some_width_suffices(d, draft=True), _lowest_side(design))
+def _first_side(design: Design, guess: int, draft: bool = False) -> int:
+    """Return the first side at which some width suffices, or that is too large."""
 
+    def suffices(d: int) -> bool:
+        return design.family.cells(d) > MAX_NUMBERS or design.some_width_suffices(d, draft)
 
-def _first_side(design: Design, suffices: Callable[[int], bool], guess: int) -> int:
-    def possible(d: int) -> bool:
-        if design.family.cells(d) > MAX_NUMBERS:
-            raise _too_large(design)
-        return suffices(d)
-
-    return find_first(possible, guess, MIN_SIDE)
+    return find_first(suffices, guess, MIN_SIDE)
 
 
 def _lowest_side(design: Design) -> int:
     """Return roughly the smallest side at which interference alone, without overlaps, permits the accuracy."""
     spec, family = design.spec, design.family
-    size, spread = min(spec.contexts), spec.spread if design.has_width else 0.0
+    size, spread = min(spec.contexts), spec.spread if family.p else 0.0
 
     def suffices_without_overlaps(d: int) -> bool:
         noise = max(1, spec.pairs - size) / family.cells(d)
         if spec.joint:
             return fixed_point(noise, 0, 0, spec.vocabulary, spread, spec.bits).accuracy >= spec.accuracy
         noise += spec.rounding / family.cells(d)
-        return gaussian_accuracy(noise, noise, spec.vocabulary - size + 1) >= spec.accuracy
+        return gaussian_accuracy(noise, spec.vocabulary - size + 1) >= spec.accuracy
 
     return max(MIN_SIDE, find_first(suffices_without_overlaps, 2, 2) * 9 // 10)
 
@@ -246,7 +231,7 @@ def _lowest_side(design: Design) -> int:
 # The smallest memory with compact fillers: wider contexts make a smaller memory and a larger codebook
 
 
-def _smallest_compact(design: Design) -> Size:
+def _smallest_compact(design: Design) -> MemorySize:
     """Return the smallest memory; exact sides are expensive, drafts say which widths deserve one.
 
     These are the best draft, other drafts that may need fewer numbers still, and the neighbors of the best for as long
@@ -254,9 +239,11 @@ def _smallest_compact(design: Design) -> Size:
     """
     drafts = _drafted_sides(design)
     if not drafts:
-        raise _too_large(design)
+        raise TooLarge(design)
     likely = sorted(drafts, key=lambda k1: (design.numbers(drafts[k1], k1), k1))
-    best = Size(_side(design, likely[0], drafts[likely[0]], MAX_NUMBERS), likely[0])
+    best = MemorySize(_side(design, likely[0], drafts[likely[0]], MAX_NUMBERS), likely[0])
+    if design.numbers(*best) > MAX_NUMBERS:
+        raise TooLarge(design)
     if design.spec.joint:
         return best
     for k1 in likely[1:]:
@@ -271,9 +258,9 @@ def _smallest_compact(design: Design) -> Size:
     return best
 
 
-def _smaller(design: Design, best: Size, k1: int) -> Size | None:
+def _smaller(design: Design, best: MemorySize, k1: int) -> MemorySize | None:
     """Return the smallest memory of this width, if it needs fewer numbers than the best."""
-    size = Size(_largest_side(design, k1, design.numbers(*best) - 1), k1)
+    size = MemorySize(_largest_side(design, k1, design.numbers(*best) - 1), k1)
     if size.d < MIN_SIDE or k1 > design.spec.max_width(size.d) or not design.suffices_quickly(*size):
         return None
     return trimmed_size(design, size)
@@ -287,7 +274,7 @@ def _drafted_sides(design: Design) -> dict[int, int]:
     for widths in (WIDTHS[start:], WIDTHS[:start][::-1]):
         worse = 0
         for k1 in widths:
-            limit = min(2 * least, design.numbers(MAX_OVERSIZE * lowest, k1))
+            limit = min(2 * least, MAX_NUMBERS, design.numbers(MAX_OVERSIZE * lowest, k1))
             d = _side(design, k1, lowest, limit, draft=True)
             if d > MAX_OVERSIZE * lowest:
                 continue  # too narrow for the number of fillers in a context
@@ -303,33 +290,32 @@ def _side(design: Design, k1: int, guess: int, limit: int, draft: bool = False) 
     """Return the first side that suffices, or that needs more numbers than the limit."""
 
     def suffices(d: int) -> bool:
-        if design.numbers(d, k1) > limit:
-            return True
-        return k1 <= design.spec.max_width(d) and design.suffices(d, k1, draft)
+        is_wide = k1 <= design.spec.max_width(d)
+        return design.numbers(d, k1) > limit or (is_wide and design.suffices(d, k1, draft))
 
-    return _first_side(design, suffices, guess)
+    return find_first(suffices, guess, MIN_SIDE)
 
 
 # The memory of the most pairs
 
 
-def fullest_size(design: Design, numbers: int) -> tuple[int, Size]:
+def fullest_size(design: Design, numbers: int) -> tuple[int, MemorySize]:
     """Return the most pairs that a memory of at most `numbers` holds, and its size; no pairs where there is none."""
     drafts = {size: most_pairs(design, *size, draft=True) for size in _sizes_within(design, numbers)}
-    pairs, best = 0, Size(0, 0)
+    pairs, best = 0, MemorySize(0, 0)
     for size in sorted(drafts, key=lambda size: (-drafts[size], size.k1)):
         if drafts[size] > pairs and (most := most_pairs(design, *size)) > pairs:  # drafts are optimistic
             pairs, best = most, size
     return pairs, best
 
 
-def _sizes_within(design: Design, numbers: int) -> list[Size]:
+def _sizes_within(design: Design, numbers: int) -> list[MemorySize]:
     """Return the largest side of at most `numbers`, for each width."""
     if design.family.compact:
-        sizes = [Size(_largest_side(design, k1, numbers), k1) for k1 in WIDTHS]
+        sizes = [MemorySize(_largest_side(design, k1, numbers), k1) for k1 in WIDTHS]
         return [size for size in sizes if size.d >= MIN_SIDE and size.k1 <= design.spec.max_width(size.d)]
     d = _largest_side(design, 0, numbers)
-    return [Size(d, k1) for k1 in design.widths(d)] if d >= MIN_SIDE else []
+    return [MemorySize(d, k1) for k1 in design.widths(d)] if d >= MIN_SIDE else []
 
 
 def _largest_side(design: Design, k1: int, numbers: int) -> int:
@@ -338,42 +324,43 @@ def _largest_side(design: Design, k1: int, numbers: int) -> int:
 
 def most_pairs(design: Design, d: int, k1: int, draft: bool = False) -> int:
     """Return the most pairs that a memory holds at the accuracy; 0 if not even those of one context."""
+    least, found = min(design.spec.contexts), design.family.cells(d) // 16
 
     def fails(pairs: int, draft: bool) -> bool:
-        if pairs > MAX_NUMBERS:
-            raise BadValue(
-                f"{design.family.scheme} with d={d} has an accuracy of {design.spec.accuracy} at any number of pairs. "
-                "Require a higher accuracy, or a larger vocabulary."
-            )
-        return not design.with_pairs(pairs).suffices(d, k1, draft)
+        return pairs > MAX_NUMBERS or not design.revised(pairs=pairs).suffices(d, k1, draft)
 
-    least = min(design.spec.contexts)
-    most = find_first(lambda pairs: fails(pairs, True), design.family.cells(d) // 16, least)
-    if not draft:
-        most = find_first(lambda pairs: fails(pairs, False), most, least)
-    return most - 1 if most > least else 0
+    for is_draft in (True,) if draft else (True, False):
+        found = find_first(partial(fails, draft=is_draft), found, least)
+    if found > MAX_NUMBERS:
+        raise BadValue(
+            f"{design.family.scheme} with d={d} has an accuracy of {design.spec.accuracy} at any number of pairs. "
+            "Require a higher accuracy, or a larger vocabulary."
+        )
+    return found - 1 if found > least else 0
 
 
 # The memory of the cheapest queries
 
 
-def cheapest_size(design: Design, numbers: int, known: Size) -> Size:
+def cheapest_size(design: Design, numbers: int, known: MemorySize) -> MemorySize:
     """Return the memory of at most `numbers` that suffices, as a known one does, and whose queries are cheapest.
 
     Narrower contexts need a larger side and make matching cheaper: of each width the largest side is examined. Joint
     decoding gains most by headroom, in which it takes fewer rounds.
     """
-    sizes = [Size(_largest_side(design, known.k1, numbers), known.k1) if design.spec.joint else known]
-    for k1 in reversed([k1 for k1 in WIDTHS if k1 < known.k1 and not design.spec.joint]):
-        size = Size(_largest_side(design, k1, numbers), k1)
+    if design.spec.joint:
+        return MemorySize(_largest_side(design, known.k1, numbers), known.k1)
+    sizes = [known]
+    for k1 in reversed([k1 for k1 in WIDTHS if k1 < known.k1]):
+        size = MemorySize(_largest_side(design, k1, numbers), k1)
         if not design.suffices_quickly(*size):
             break
         sizes.append(size)
     return min(sizes, key=lambda size: design.operations(*size))
 
 
-def trimmed_size(design: Design, size: Size) -> Size:
+def trimmed_size(design: Design, size: MemorySize) -> MemorySize:
     """Return the smallest side of this width that suffices; joint decoding keeps its headroom."""
     if design.spec.joint:
         return size
-    return Size(_side(design, size.k1, size.d, design.numbers(*size)), size.k1)
+    return MemorySize(_side(design, size.k1, size.d, design.numbers(*size)), size.k1)

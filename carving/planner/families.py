@@ -40,14 +40,6 @@ class StoredPairs(NamedTuple):
     rounding: float = 0.0  # the noise of quantization, as a number of pairs
 
 
-class NullScore(NamedTuple):
-    """The score of a value in a context where it is not stored."""
-
-    variance: float  # from all pairs
-    pair: float  # from one pair
-    unevenness: float = 0.0  # the relative variance of `variance` from query to query
-
-
 class QueryCost(NamedTuple):
     """Multiplications and additions by where they are done, and random numbers drawn from labels.
 
@@ -59,35 +51,50 @@ class QueryCost(NamedTuple):
     scattered: int = 0  # elsewhere
     drawn: int = 0
 
-    @property
-    def operations(self) -> int:
-        """The number of operations of a matrix product that takes as long."""
-        return self.products + SCATTERED_COST * self.scattered + DRAWN_COST * self.drawn
-
-    def repeated(self, times: int) -> "QueryCost":
-        """Return the cost of `times` passes with the same random numbers."""
-        return QueryCost(times * self.products, times * self.scattered, self.drawn)
+    def operations(self, passes: int = 1) -> int:
+        """Return the operations of a matrix product that takes as long; all passes use the numbers drawn once."""
+        return passes * (self.products + SCATTERED_COST * self.scattered) + DRAWN_COST * self.drawn
 
 
 class MemoryFamily:
-    """The memories of one scheme that differ by the side d and, in OSC, by the width k1."""
+    """The memories of one scheme that differ by the side d and, in OSC, by the width k1.
+
+    A scheme differs by its cells, by the interference of pairs and by the cost of a query. In a context a filler of OSC
+    has p components of k1 numbers, a filler of another scheme one component of d numbers.
+    """
 
     scheme: str
+    order: int = 1  # of the memory tensor; of OSC p
     p: int | None = None  # of OSC
     compact: bool = False
     basis: Basis | None = None
+    has_signs: bool = True  # whether a copy of a candidate interferes by plus or minus about the same number
+    decodes_jointly: bool = True  # whether joint decoding is predicted
 
     def fits(self, spec: Specification) -> bool:
         """Return whether the specification admits the family; requirements of OSC exclude no other scheme."""
-        return spec.scheme in (None, self.scheme) and (self.compact or not spec.dictionary)
+        possible = (self.compact or not spec.dictionary) and (self.decodes_jointly or not spec.joint)
+        return possible and spec.scheme in (None, self.scheme)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that all memories of the family share."""
-        return {}
+    def parameters(self, d: int, k1: int, spec: Specification) -> dict[str, Any]:
+        """Return the arguments of `carving.make` for a memory of the family."""
+        return {"d": d}
 
     def cells(self, d: int) -> int:
         """Return the numbers of the memory tensor."""
+        return d ** (self.p or self.order)
+
+    def interference(self, d: int, k1: int) -> tuple[float, float]:
+        """Return the interference with a candidate, as variances of its score.
+
+        Returns:
+            The variance that a stored pair of any other filler adds, and the excess of a pair of the candidate itself,
+            stored in another context.
+        """
+        return 1 / self.cells(d), 0.0
+
+    def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
+        """Return the cost of a single query."""
         raise NotImplementedError
 
     def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
@@ -95,19 +102,38 @@ class MemoryFamily:
 
         A draft takes milliseconds, and is some percentage points off where k1 is small.
         """
-        raise NotImplementedError
+        p, width, (pairs, vocabulary, shared, rounding) = self.p or 1, k1 if self.p else d, stored
+        if vocabulary == shared:
+            return 1.0
+        if width == 1:  # on a line every candidate is the stored filler or its opposite
+            return 0.5 ** (vocabulary - shared)
+        pair, copy = self.interference(d, k1)
+        kept, rest = overlap(d, width)
+        noise = Noise(
+            core=(pairs - shared) * pair + rounding / self.cells(d),
+            copy=copy,
+            copies=pairs / vocabulary,
+            signs=self.has_signs,
+            copy_spread=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - width) / (width * (d + 2))),
+            # A sum of few outer products is not yet Gaussian; the factor is fitted.
+            variability=math.factorial(p - 1) / 2 * excess_kurtosis(p, width) / max(1, pairs - shared),
+        )
+        # Components that share contexts, in steps: neighbors use the same drawn contexts.
+        common = round(k1 * k1 * variation(d, k1, self.basis) / 2, 1) if self.basis and not self.compact else 0.0
+        return simulated_accuracy(p, width, shared, common, noise, vocabulary - shared, draft=draft)
 
-    def null_score(self, d: int, k1: int, stored: StoredPairs) -> NullScore:
-        """Return the score of a value where it is not stored."""
-        raise NotImplementedError
-
-    def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
-        """Return the cost of a single query."""
-        raise NotImplementedError
+    def detection_accuracy(self, d: int, k1: int, stored: StoredPairs) -> float:
+        """Return the predicted share of right answers where half of the queried contexts are empty."""
+        pair, copy = self.interference(d, k1)
+        variance = stored.pairs * pair + stored.rounding / self.cells(d) + stored.pairs / stored.vocabulary * copy
+        unevenness = excess_kurtosis(self.p or 1, d) / stored.pairs
+        return detection_accuracy(variance, pair + copy, stored.vocabulary, unevenness)
 
     def fixed_point(self, d: int, k1: int, spec: Specification) -> FixedPoint:
         """Return the predicted result of joint decoding."""
-        raise NotImplementedError
+        cells = self.cells(d)
+        load = spec.pairs / cells * (1 + JOINT_EXCESS * (self.interference(d, k1)[0] * cells - 1))
+        return fixed_point(load, self.p or 0, k1, spec.vocabulary, spec.spread if self.p else 0.0, spec.bits)
 
 
 @dataclass(frozen=True)
@@ -119,51 +145,23 @@ class OSCFamily(MemoryFamily):
     basis: Basis = DEFAULT_BASIS
     scheme = "OSC"
 
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d**self.p
-
     def fits(self, spec: Specification) -> bool:
         """Return whether the specification admits this order, these fillers and this basis."""
         same = spec.p in (None, self.p) and spec.compact in (None, self.compact)
         return super().fits(spec) and same and self.basis == (spec.basis or DEFAULT_BASIS)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The order, compact fillers if any, and the basis."""
-        return {"p": self.p, **({"compact": True} if self.compact else {}), "basis": self.basis}
+    def parameters(self, d: int, k1: int, spec: Specification) -> dict[str, Any]:
+        """Return the arguments of `carving.make`, without those that are 0 or False by default."""
+        every: dict[str, Any] = {"d": d, "p": self.p, "compact": self.compact, "basis": self.basis, "k1": k1}
+        every |= {"spread": float(spec.spread), "dictionary": spec.dictionary}
+        return {name: value for name, value in every.items() if value}
 
-    def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
-        """Return the predicted accuracy of single queries."""
-        p, basis, (pairs, vocabulary, shared, rounding) = self.p, self.basis, stored
-        if vocabulary == shared:
-            return 1.0
-        if k1 == 1:  # on a line every candidate is the stored filler or its opposite
-            return 0.5 ** (vocabulary - shared)
-        # A sum of few outer products is not yet Gaussian; the factor is fitted.
-        variability = math.factorial(p - 1) / 2 * excess_kurtosis(p, k1) / max(1, pairs - shared)
+    def interference(self, d: int, k1: int) -> tuple[float, float]:
+        """Return the variance that a stored pair adds to a score, and the excess of a pair of the candidate itself."""
         if self.compact:
-            noise, common = Noise(core=(pairs - shared + rounding) / d**p, variability=variability), 0.0
-        else:
-            different = (1 + excess(d, p, k1, basis)) / d**p
-            kept, rest = overlap(d, k1)
-            noise = Noise(
-                core=(pairs - shared) * different + rounding / d**p,
-                copy=max(0.0, echo(d, p, k1, basis) / d**p - different),
-                copies=pairs / vocabulary,
-                copy_spread=p * math.log1p((kept / (kept + rest)) ** 2 * 2 * (d - k1) / (k1 * (d + 2))),
-                variability=variability,
-            )
-            common = round(k1 * k1 * variation(d, k1, basis) / 2, 1)  # in steps: neighbors use the same contexts
-        return simulated_accuracy(p, k1, shared, common, noise, vocabulary - shared, draft=draft)
-
-    def null_score(self, d: int, k1: int, stored: StoredPairs) -> NullScore:
-        """Return the score of a value where it is not stored."""
-        pair = (1 if self.compact else 1 + excess(d, self.p, k1, self.basis)) / d**self.p
-        copy = 0.0 if self.compact else max(0.0, echo(d, self.p, k1, self.basis) / d**self.p - pair)
-        copies = stored.pairs / stored.vocabulary
-        variance = stored.pairs * pair + stored.rounding / d**self.p + copies * copy
-        return NullScore(variance, pair + copy, excess_kurtosis(self.p, d) / stored.pairs)
+            return super().interference(d, k1)
+        pair = (1 + excess(d, self.p, k1, self.basis)) / self.cells(d)
+        return pair, max(0.0, echo(d, self.p, k1, self.basis) / self.cells(d) - pair)
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
         """Return the cost of a single query, in contexts that keep at most half of the space.
@@ -187,66 +185,36 @@ class OSCFamily(MemoryFamily):
             return QueryCost(2 * (rows * k1 * d + cells), passed, k1 * drawn)
         return QueryCost(2 * cells, 2 * rows * d + passed, drawn)
 
-    def fixed_point(self, d: int, k1: int, spec: Specification) -> FixedPoint:
-        """Return the predicted result of joint decoding."""
-        load = spec.pairs / d**self.p
-        if not self.compact:
-            load *= 1 + JOINT_EXCESS * excess(d, self.p, k1, self.basis)
-        return fixed_point(load, self.p, k1, spec.vocabulary, spec.spread, spec.bits)
-
 
 class HLBFamily(MemoryFamily):
     """HLB, for all vector symbolic architectures that keep a raw sum of reals."""
 
     scheme = "HLB"
 
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d
-
     def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
-        """Return the predicted accuracy of single queries."""
-        return vsa_accuracy(d, *stored)
-
-    def null_score(self, d: int, k1: int, stored: StoredPairs) -> NullScore:
-        """Return the score of a value where it is not stored."""
-        return NullScore((stored.pairs + stored.rounding) / d, 1 / d)
+        """Return the predicted accuracy of single queries, for one filler in a context by a formula."""
+        if stored.shared > 1:
+            return super().accuracy(d, k1, stored, draft)
+        return gaussian_accuracy(max((stored.pairs - 1 + stored.rounding) / d, 1e-12), stored.vocabulary)
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
         """Return the cost of a single query: unbinding, and a product with every candidate."""
         return QueryCost(2 * vocabulary * d, d, d)
 
-    def fixed_point(self, d: int, k1: int, spec: Specification) -> FixedPoint:
-        """Return the predicted result of joint decoding."""
-        return fixed_point(spec.pairs / d, 0, 0, spec.vocabulary, bits=spec.bits)
-
 
 class TPRFamily(MemoryFamily):
     """TPR with one role vector for the whole path; its joint decoding is not predicted."""
 
-    scheme = "TPR"
+    scheme, order = "TPR", 2
+    has_signs = decodes_jointly = False
 
-    def cells(self, d: int) -> int:
-        """Return the numbers of the memory tensor."""
-        return d * d
+    def parameters(self, d: int, k1: int, spec: Specification) -> dict[str, Any]:
+        """Return the arguments of `carving.make`: one role vector for the whole path."""
+        return {"d": d, "whole_path": True}
 
-    def fits(self, spec: Specification) -> bool:
-        """Return whether the specification admits the family: single queries only."""
-        return super().fits(spec) and not spec.joint
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """One role vector for the whole path."""
-        return {"whole_path": True}
-
-    def accuracy(self, d: int, k1: int, stored: StoredPairs, draft: bool = False) -> float:
-        """Return the predicted accuracy of single queries."""
-        return tpr_accuracy(d, *stored)
-
-    def null_score(self, d: int, k1: int, stored: StoredPairs) -> NullScore:
-        """Return the score of a value where it is not stored."""
-        copies = stored.pairs / stored.vocabulary
-        return NullScore((stored.pairs + stored.rounding) / d**2 + copies * (1 / d - 1 / d**2), 1 / d)
+    def interference(self, d: int, k1: int) -> tuple[float, float]:
+        """Return the variance that a stored pair adds to a score, and the excess of a pair of the candidate itself."""
+        return 1 / d**2, 1 / d - 1 / d**2
 
     def query_cost(self, d: int, k1: int, vocabulary: int) -> QueryCost:
         """Return the cost of a single query: a contraction, and a product with every candidate."""
@@ -263,7 +231,7 @@ FAMILIES: tuple[MemoryFamily, ...] = (  # of a scheme, `predict` takes the first
 def families_for(spec: Specification) -> list[MemoryFamily]:
     """Return the families that a specification admits; refuse requirements that do not concern its scheme."""
     if spec.scheme is not None:
-        known = {family.scheme: None for family in FAMILIES if not (spec.joint and isinstance(family, TPRFamily))}
+        known = dict.fromkeys(family.scheme for family in FAMILIES if family.decodes_jointly or not spec.joint)
         check_choice("scheme", spec.scheme, tuple(known))
         for name in OSC_OPTIONS if spec.scheme != "OSC" else ():
             if value := getattr(spec, name):
@@ -276,16 +244,15 @@ def families_for(spec: Specification) -> list[MemoryFamily]:
 # Accuracies as functions of plain numbers
 
 
-def gaussian_accuracy(noise: float, distractor_noise: float, vocabulary: int) -> float:
-    """Return the probability that a score of 1 + N(0, noise) beats `vocabulary - 1` scores of N(0, distractor_noise).
+def gaussian_accuracy(noise: float, vocabulary: int) -> float:
+    """Return the probability that a score of 1 + N(0, noise) beats `vocabulary - 1` scores of N(0, noise).
 
-    >>> round(gaussian_accuracy(noise=0.1, distractor_noise=0.1, vocabulary=2), 3)
+    >>> round(gaussian_accuracy(noise=0.1, vocabulary=2), 3)
     0.987
     """
     z = torch.linspace(-10, 10, 4001, dtype=torch.float64)
     density = torch.exp(-z.square() / 2)
-    score = 1 + z * math.sqrt(noise)
-    best = torch.exp((vocabulary - 1) * torch.special.log_ndtr(score / math.sqrt(distractor_noise)))
+    best = torch.exp((vocabulary - 1) * torch.special.log_ndtr(1 / math.sqrt(noise) + z))
     return float((density * best).sum() / density.sum())
 
 
@@ -319,51 +286,50 @@ def osc_accuracy(
     return OSCFamily(p, compact, basis).accuracy(d, k1, StoredPairs(pairs, vocabulary, shared))
 
 
-def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
+def tpr_accuracy(d: int, pairs: int, vocabulary: int, shared: int = 1) -> float:
     """Return the predicted accuracy of a TPR of depth one, with random unit roles and fillers, for single queries.
 
-    The arguments are those of `osc_accuracy`; `rounding` is the noise of quantization, as a number of pairs.
+    The arguments are as in `osc_accuracy`.
 
     >>> round(tpr_accuracy(d=60, pairs=200, vocabulary=300), 2)
     0.8
     """
-    noise = Noise(
-        core=(pairs - shared + rounding) / d**2, copy=1 / d - 1 / d**2, copies=pairs / vocabulary, signs=False
-    )
-    return simulated_accuracy(1, d, shared, 0.0, noise, vocabulary - shared)
+    return TPRFamily().accuracy(d, 0, StoredPairs(pairs, vocabulary, shared))
 
 
-def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1, rounding: float = 0.0) -> float:
+def vsa_accuracy(cells: int, pairs: int, vocabulary: int, shared: int = 1) -> float:
     """Return the predicted accuracy of a vector symbolic architecture that keeps a raw sum, for single queries.
 
-    `cells` is the number of real numbers of the memory; the other arguments are those of `osc_accuracy`, and
-    `rounding` is the noise of quantization, as a number of pairs.
+    `cells` is the number of real numbers of the memory; the other arguments are as in `osc_accuracy`.
 
     >>> round(vsa_accuracy(cells=4_096, pairs=1_000, vocabulary=1_000), 3)
     0.125
     """
-    noise = (pairs - shared + rounding) / cells
-    if shared == 1:
-        return gaussian_accuracy(max(noise, 1e-12), max(noise, 1e-12), vocabulary)
-    return simulated_accuracy(1, cells, shared, 0.0, Noise(core=noise), vocabulary - shared)
+    return HLBFamily().accuracy(cells, 0, StoredPairs(pairs, vocabulary, shared))
 
 
 @lru_cache(maxsize=2**14)
-def detection_accuracy(null: NullScore, vocabulary: int) -> float:
+def detection_accuracy(noise: float, pair: float, vocabulary: int, unevenness: float = 0.0) -> float:
     """Return the share of right answers where half of the queried contexts hold one value, and half hold nothing.
 
     A value is answered where it is more probable than "nothing is stored": where its score exceeds 1/2 + s^2 log L.
     Here s^2 is the variance of the noise, of L equally probable values, and 1/2 the prior that none of them is stored.
 
-    >>> round(detection_accuracy(NullScore(0.055, 0.055 / 20), vocabulary=2), 3)
+    Args:
+        noise: The variance of the score of a value that is not stored in the context.
+        pair: The part of it from one pair, which a value that is stored does not meet.
+        vocabulary: The number of values.
+        unevenness: The relative variance of `noise` from query to query.
+
+    >>> round(detection_accuracy(0.055, 0.055 / 20, vocabulary=2), 3)
     0.978
     """
-    variance = max(null.variance, 1e-12)
+    variance = max(noise, 1e-12)
     threshold = 0.5 + variance * math.log(vocabulary)
-    spread = math.log1p(null.unevenness)
+    spread = math.log1p(unevenness)
     factors = torch.exp(math.sqrt(spread) * VARIANCE_NODES - spread / 2).unsqueeze(1)
     weights = VARIANCE_NODES.square().div(-2).softmax(0)
-    elsewhere, there = (math.sqrt(max(each, 1e-12)) * factors.sqrt() for each in (variance, variance - null.pair))
+    elsewhere, there = (math.sqrt(max(each, 1e-12)) * factors.sqrt() for each in (variance, variance - pair))
     nothing = torch.exp(vocabulary * torch.special.log_ndtr(threshold / elsewhere)).squeeze(1)
     score = 1 + there * SCORE_NODES
     best = torch.exp((vocabulary - 1) * torch.special.log_ndtr(score / elsewhere)) * (score > threshold)

@@ -1,17 +1,16 @@
 """Plans: the smallest memory that reaches an accuracy, the most pairs that fit, and the accuracy of a given memory."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import starmap
 from typing import Any, Unpack
 
 from carving.errors import BadValue
 from carving.planner.design import (
     MAX_NUMBERS,
     Design,
-    Size,
+    MemorySize,
     TooLarge,
     cheapest_size,
     drafted_numbers,
@@ -136,7 +135,8 @@ def plan(
     (1, 6033)
     """
     if requirements.get("bits") == "auto":
-        return _fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
+        each: list[Requirements] = [{**requirements, "bits": bits} for bits in PLANNED_BITS]
+        return min((plan(pairs, vocabulary, accuracy, shared, **own) for own in each), key=lambda plan: plan.bytes)
     designs = _designs(pairs, vocabulary, accuracy, shared, requirements)
     drafts = [drafted_numbers(design) for design in designs]
     limit = DRAFT_RATIO * (1 + designs[0].spec.slack) * min(drafts)
@@ -148,14 +148,13 @@ def plans(
 ) -> list[Plan]:
     """Return the best memory of each kind: first the choice of `plan`, then the others by size.
 
-    The arguments are those of `plan`, which is faster.
+    The arguments are as in `plan`, which is faster.
 
     >>> [each.scheme for each in plans(pairs=100, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
     if requirements.get("bits") == "auto":
-        best = _fewest_bytes(pairs, vocabulary, accuracy, shared, requirements)
-        requirements["bits"] = best.bits
+        requirements["bits"] = plan(pairs, vocabulary, accuracy, shared, **requirements).bits
     return _smallest(_designs(pairs, vocabulary, accuracy, shared, requirements))
 
 
@@ -164,14 +163,13 @@ def each_plan(
 ) -> Iterator[Plan]:
     """Yield the smallest memory of each kind as soon as it is found, in no particular order.
 
-    The arguments are those of `plan`.
+    The arguments are as in `plan`.
 
     >>> [each.numbers for each in each_plan(pairs=1_000, vocabulary=500, scheme="TPR")]
     [140000]
     """
-    for design in _designs(pairs, vocabulary, accuracy, shared, requirements):
-        with suppress(TooLarge):
-            yield _plan(design, smallest_size(design))
+    for _, found in _each_smallest(_designs(pairs, vocabulary, accuracy, shared, requirements)):
+        yield found
 
 
 def drafts(
@@ -179,7 +177,7 @@ def drafts(
 ) -> list[tuple[str, int]]:
     """Return estimates of the numbers that each kind of memory needs, as (kind, numbers), in milliseconds.
 
-    The arguments are those of `plan`. Kinds that need a search (`joint`) are omitted.
+    The arguments are as in `plan`. Kinds that need a search (`joint`) are omitted.
 
     >>> drafts(pairs=1_000, vocabulary=500, scheme="HLB")
     [('HLB', 15387714)]
@@ -207,37 +205,53 @@ def _designs(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requi
     return possible
 
 
+def _each_smallest(designs: list[Design]) -> Iterator[tuple[Design, Plan]]:
+    """Yield the smallest memory of each family that has one of a possible size."""
+    for design in designs:
+        with suppress(TooLarge):
+            yield design, _plan(design, smallest_size(design))
+
+
 def _smallest(designs: list[Design]) -> list[Plan]:
     """Return the best memory of each possible family: first the cheapest for its size, then by size.
 
     Raises:
         TooLarge: No family has a memory that is large enough.
     """
-    smallest, impossible = list[tuple[Design, Plan]](), list[TooLarge]()
-    for design in designs:
-        try:
-            smallest.append((design, _plan(design, smallest_size(design))))
-        except TooLarge as error:
-            impossible.append(error)
+    smallest = list(_each_smallest(designs))
     if not smallest:
-        raise impossible[0]
-    least = min((plan for _, plan in smallest), key=lambda each: each.numbers)
-    limit = math.floor(least.numbers * (1 + designs[0].spec.slack))
+        raise TooLarge(designs[0])
+    limit = math.floor(min(plan.numbers for _, plan in smallest) * (1 + designs[0].spec.slack))
 
-    def cheapest(design: Design, plan: Plan) -> Plan:
-        if not least.numbers < limit >= plan.numbers:
-            return plan
-        size = cheapest_size(design, limit, Size(plan.d, plan.k1 or 0))
-        return min(plan, _plan(design, trimmed_size(design, size)), key=_relative_cost)
+    def cheaper(design: Design, size: MemorySize) -> Plan:
+        return _plan(design, trimmed_size(design, cheapest_size(design, limit, size)))
 
-    found = sorted(starmap(cheapest, smallest), key=lambda each: each.numbers)
-    return _chosen_first(found, sum(each.numbers <= limit for each in found), least)
+    return _cheapest_first(smallest, lambda plan: plan.numbers, limit, cheaper)
 
 
-def _fewest_bytes(pairs: int, vocabulary: int, accuracy: float, shared: Shared, requirements: Requirements) -> Plan:
-    """Return the plan of the fewest bytes over all numbers of bits."""
-    each: list[Requirements] = [{**requirements, "bits": bits} for bits in PLANNED_BITS]
-    return min((plan(pairs, vocabulary, accuracy, shared, **own) for own in each), key=lambda plan: plan.bytes)
+def _cheapest_first(
+    best: list[tuple[Design, Plan]],
+    rank: Callable[[Plan], int],
+    limit: int,
+    cheaper: Callable[[Design, MemorySize], Plan],
+) -> list[Plan]:
+    """Return the best plan of each family by rank, but first the one of the cheapest queries within a limit.
+
+    Args:
+        best: The plan of the lowest rank of each family.
+        rank: What was minimized.
+        limit: The rank up to which cheaper queries are worth more than a lower rank.
+        cheaper: Returns a plan of cheaper queries within the limit.
+    """
+    extreme, found = min((plan for _, plan in best), key=rank), list[Plan]()
+    for design, plan in best:
+        found.append(plan)
+        if rank(extreme) < limit >= rank(plan):
+            found[-1] = min(plan, cheaper(design, MemorySize(plan.d, plan.k1 or 0)), key=_relative_cost)
+    found.sort(key=rank)
+    chosen = min((each for each in found if rank(each) <= limit), key=_relative_cost)
+    others = (each for each in found if each is not chosen)
+    return [replace(chosen, extreme=None if chosen == extreme else extreme), *others]
 
 
 def plan_within(
@@ -266,32 +280,28 @@ def plans_within(
 ) -> list[Plan]:
     """Return the memory of each kind that stores the most pairs: first the choice of `plan_within`, then by pairs.
 
-    The arguments are those of `plan_within`.
+    The arguments are as in `plan_within`.
 
     >>> [each.scheme for each in plans_within(numbers=10_000, vocabulary=50, p=2, compact=True)]
     ['OSC', 'TPR', 'HLB']
     """
-    hint = "it is the size of the memory, including the codebook if that counts"
+    hint = "It is the size of the memory, including the codebook if that counts."
     check_integer("numbers", numbers, 1, MAX_NUMBERS, hint)
     spec = _specify_one_context(vocabulary, accuracy, shared, requirements)
     full = [(design, *fullest_size(design, numbers)) for design in (Design(spec, each) for each in families_for(spec))]
-    fullest = [(design, _plan(design.with_pairs(pairs), size)) for design, pairs, size in full if pairs]
+    fullest = [(design, _plan(design.revised(pairs=pairs), size)) for design, pairs, size in full if pairs]
     if not fullest:
         raise BadValue(
             f"No memory of {numbers} numbers stores a single pair at accuracy {accuracy} with a vocabulary of "
             f"{vocabulary}. Allow more numbers, or do not count the codebook (codebook=False)."
         )
-    most = max((plan for _, plan in fullest), key=lambda each: each.pairs)
-    least = max(spec.pairs, math.ceil(most.pairs / (1 + spec.slack)))
+    least = max(spec.pairs, math.ceil(max(plan.pairs for _, plan in fullest) / (1 + spec.slack)))
 
-    def cheapest(design: Design, plan: Plan) -> Plan:
-        if not most.pairs > least <= plan.pairs:
-            return plan
-        size = cheapest_size(design.with_pairs(least), numbers, Size(plan.d, plan.k1 or 0))
-        return min(plan, _plan(design.with_pairs(most_pairs(design, *size)), size), key=_relative_cost)
+    def cheaper(design: Design, size: MemorySize) -> Plan:
+        size = cheapest_size(design.revised(pairs=least), numbers, size)
+        return _plan(design.revised(pairs=most_pairs(design, *size)), size)
 
-    found = sorted(starmap(cheapest, fullest), key=lambda each: -each.pairs)
-    return _chosen_first(found, sum(each.pairs >= least for each in found), most)
+    return _cheapest_first(fullest, lambda plan: -plan.pairs, -least, cheaper)
 
 
 def pairs_within(
@@ -357,20 +367,13 @@ def _given_memory(spec: Specification, d: int, k1: int | None) -> tuple[Design, 
     """Return the design and the checked size of a given memory, by default of OSC."""
     design = Design(spec, families_for(replace(spec, scheme=spec.scheme or "OSC"))[0])
     d = check_integer("d", d, 2)
-    if not design.has_width:
+    if design.family.p is None:
         if k1 is not None:
             raise BadValue(f"k1={k1} does not apply to {design.family.scheme}. Omit it.")
         return design, d, 0
     usual = round(math.sqrt(d))
-    hint = f"round(sqrt(d)) = {usual} is a good start"
+    hint = f"round(sqrt(d)) = {usual} is a good start."
     return design, d, check_integer("k1", usual if k1 is None else k1, 1, d - 1, hint)
-
-
-def _chosen_first(found: list[Plan], admitted: int, extreme: Plan) -> list[Plan]:
-    """Return the plans, starting with the cheapest, relative to its size, of the first `admitted`."""
-    chosen = min(found[:admitted], key=_relative_cost)
-    others = (each for each in found if each is not chosen)
-    return [replace(chosen, extreme=None if chosen == extreme else extreme), *others]
 
 
 def _relative_cost(plan: Plan) -> float:
@@ -378,21 +381,14 @@ def _relative_cost(plan: Plan) -> float:
     return plan.operations * plan.numbers / plan.pairs
 
 
-def _plan(design: Design, size: Size) -> Plan:
+def _plan(design: Design, size: MemorySize) -> Plan:
     spec, family, (d, k1) = design.spec, design.family, size
-    parameters = {"d": d, **family.parameters}
-    if design.has_width:
-        parameters["k1"] = k1
-        if spec.spread:
-            parameters["spread"] = float(spec.spread)
-    if spec.dictionary:
-        parameters["dictionary"] = spec.dictionary
     numbers = design.numbers(d, k1)
     return Plan(
         scheme=family.scheme,
         d=d,
         p=family.p,
-        k1=parameters.get("k1"),
+        k1=k1 if family.p else None,
         compact=family.compact,
         pairs=spec.pairs,
         accuracy=design.accuracy(d, k1),
@@ -401,7 +397,7 @@ def _plan(design: Design, size: Size) -> Plan:
         numbers=numbers,
         bytes=numbers * spec.dtype.itemsize if spec.bits is None else math.ceil(numbers * spec.bits / 8),
         operations=design.operations(d, k1),
-        parameters=parameters,
+        parameters=family.parameters(d, k1, spec),
         joint=spec.joint,
         rounds=design.fixed_point(d, k1).rounds if spec.joint else 1,
         bits=spec.bits,

@@ -8,9 +8,9 @@ from typing import TypedDict, get_args
 import torch
 
 from carving.errors import BadType, BadValue
-from carving.quantization import BITS, check_bits, distortion
+from carving.quantization import check_bits, distortion
 from carving.schemes.moments import Basis
-from carving.validate import check_choice, check_integer, check_number, nearest
+from carving.validate import check_choice, check_integer, check_number, check_positive, nearest
 
 Shared = int | Mapping[int, int]  # the number of fillers in every context, or {fillers: number of contexts}
 
@@ -85,41 +85,36 @@ class Specification:
     bits: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer("vocabulary", self.vocabulary, 2, MAX_VOCABULARY, "it is the number of candidates for an answer")
+        check_integer("vocabulary", self.vocabulary, 2, MAX_VOCABULARY, "It is the number of candidates for an answer.")
         self._check_contexts()
         check_choice("compact", self.compact, (None, True, False))
         check_choice("basis", self.basis, (None, *get_args(Basis)))
-        check_choice("bits", self.bits, (None, *BITS))
         if self.bits is not None:
-            check_bits(self.bits)  # True is equal to 1
-        check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values")
+            check_bits(self.bits)
+        check_integer("dictionary", self.dictionary, 0, MAX_DICTIONARY, "0 means none; 65536 suits ten million values.")
         check_accuracy(self.accuracy)
-        if self.widest is not None and not check_number("widest", self.widest) > 0:
-            raise BadValue(
-                f"widest must be above 0, got {self.widest}. It bounds k1 <= widest * sqrt(d); a typical value is 2."
-            )
+        if self.widest is not None:
+            check_positive("widest", self.widest, "It bounds k1 <= widest * sqrt(d); a typical value is 2.")
         _check_range("slack", self.slack, 10, "0.1 allows a tenth more numbers.")
         _check_range("spread", self.spread, 4, "With 0 all contexts have the same amplitude.")
         if self.spread and not self.joint:
             raise BadValue(f"spread={self.spread} helps joint decoding only. Omit it, or pass joint=True.")
         if self.joint and set(self.contexts) != {1}:
             raise BadValue(
-                f"Joint decoding is planned for one value under each path, got shared={self.shared}. Omit it."
+                f"joint=True requires one value under each path, got shared={self.shared}. Omit one of them."
             )
 
     def _check_contexts(self) -> None:
         if not isinstance(self.shared, Mapping):
-            check_integer("shared", self.shared, 1, way_out="it is the number of values under every path")
+            check_integer("shared", self.shared, 1, way_out="It is the number of values under every path.")
         elif not self.shared:
             raise BadValue("shared must not be empty. Pass {values under a path: number of such paths}.")
         for size, count in self.contexts.items():
-            check_integer("values under a path", size, 1, self.vocabulary, "a path holds every value at most once")
+            check_integer("values under a path", size, 1, self.vocabulary, "A path holds every value at most once.")
             check_integer(f"the number of paths with {size} values", count, 1)
-        check_integer("pairs", self.pairs, 1, way_out="it is the number of (context, filler) pairs to store")
+        check_integer("pairs", self.pairs, 1, way_out="It is the number of (context, filler) pairs to store.")
         if not isinstance(self.shared, Mapping) and self.shared > self.pairs:
-            raise BadValue(
-                f"shared={self.shared} values under every path exceed pairs={self.pairs}. Correct one of them."
-            )
+            raise BadValue(f"shared={self.shared} must be at most pairs={self.pairs}. Correct one of them.")
 
     @property
     def contexts(self) -> Mapping[int, int]:

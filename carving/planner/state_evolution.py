@@ -11,7 +11,7 @@ independent, so the mean of 1 / (1 + sum of exp(gap)) is an integral over x of e
 is drawn.
 
 In a quantized memory, let T be the open variance as a share of the memory's. An expectation P has the variance 1 - T,
-and a number around it lies in some bin, which takes away the share 1 - v / T of its variance, in the mean of all
+and a number around it lies in some bin, which takes away the share 1 - v / T of its variance, on average over all
 numbers; the noise is T over that (as `carving.inference` decodes it). With all open it is 1 / (1 - D), with D the
 distortion; real numbers have T itself.
 """
@@ -135,32 +135,21 @@ def interpolate(table: Tensor, position: Tensor) -> Tensor:
 # One context: its noise, its distractors
 
 
-class DistractorBins(NamedTuple):
-    """Distractors of a true candidate, in bins of about equal cosines."""
-
-    cosines: Tensor  # with the true candidate
-    probabilities: Tensor
-    dims: Tensor  # their part of the noise is like a coordinate of a random vector of this dimension
-
-
-class NoiseGrid(NamedTuple):
-    """The noise of contexts, on a grid."""
-
-    along: Tensor  # its part along the true candidate
-    across: Tensor  # its length in all other dimensions, relative to the mean
-    probabilities: Tensor
-
-
 def _doubles(*values: float) -> Tensor:
     """Return a tensor in double precision."""
     return torch.tensor(values, dtype=torch.float64)
 
 
 @lru_cache(maxsize=64)
-def distractor_bins(p: int, k1: int) -> DistractorBins:
-    """Return products of p cosines of random unit vectors, in bins that are finer around zero."""
+def distractor_bins(p: int, k1: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return distractors of a true candidate, in bins of about equal cosines that are finer around zero.
+
+    Returns:
+        Of each bin the cosine with the true candidate, a product of p cosines of random unit vectors; its probability;
+        and the dimension of the random vector of which a coordinate is like the part of the noise.
+    """
     if not p:
-        return DistractorBins(_doubles(0), _doubles(1), _doubles(1e9))
+        return _doubles(0), _doubles(1), _doubles(1e9)
     edges = torch.linspace(-1, 1, COSINE_BINS + 1, dtype=torch.float64)
     edges = torch.cat((edges.sign() * edges.abs() ** 1.5, _doubles(0.98, 0.992, 0.997))).sort().values
     count = len(edges) - 1
@@ -180,20 +169,24 @@ def distractor_bins(p: int, k1: int) -> DistractorBins:
         probabilities = probabilities / probabilities.sum()
     dims = (1 - cosines.square()).square() / (sharing - cosines**4).clamp_min(1e-12)
     # The scores of such distractors are neither bounded as in these dimensions nor as in all: the mean of both fits.
-    return DistractorBins(cosines, probabilities, (dims.clamp(max(4, p * (k1 - 1)), k1**p) * k1**p).sqrt())
+    return cosines, probabilities, (dims.clamp(max(4, p * (k1 - 1)), k1**p) * k1**p).sqrt()
 
 
 @lru_cache(maxsize=64)
-def noise_grid(p: int, k1: int) -> NoiseGrid:
-    """Return noise that is normal along the true candidate, and of chi-square squared length across, on a grid."""
+def noise_grid(p: int, k1: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the noise of contexts on a grid: normal along the true candidate, of chi-square squared length across.
+
+    Returns:
+        The part along the true candidate, the length in all other dimensions relative to the mean, and the probability.
+    """
     along = torch.linspace(-4.5, 4.5, NOISE_POINTS, dtype=torch.float64)
     probabilities = (-along.square() / 2).softmax(0)
     if not p:
-        return NoiseGrid(along, torch.ones_like(along), probabilities)
+        return along, torch.ones_like(along), probabilities
     variance = 2 / (9 * (k1**p - 1))  # of the cube root, which is about normal: three points stand for it
     lengths = (1 - variance + _doubles(-math.sqrt(3), 0, math.sqrt(3)) * math.sqrt(variance)) ** 1.5
     grid = torch.cartesian_prod(along, lengths)
-    return NoiseGrid(grid[:, 0], grid[:, 1], torch.outer(probabilities, _doubles(1 / 6, 2 / 3, 1 / 6)).flatten())
+    return grid[:, 0], grid[:, 1], torch.outer(probabilities, _doubles(1 / 6, 2 / 3, 1 / 6)).flatten()
 
 
 @lru_cache(maxsize=256)
@@ -262,7 +255,7 @@ def _resolved_table(bits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resolved_share(open_: float, bits: int) -> float:
-    """Return the share 1 - v / T of the open variance T = `open_` that the bins take away, in the mean."""
+    """Return the share 1 - v / T of the open variance T = `open_` that the bins take away on average."""
     ends, scale, spread = edges(bits), math.sqrt(open_), math.sqrt(max(1 - open_, 0.0))
     step = float(ends[2] - ends[1]) if bits > 1 else math.inf
     if scale * ISOLATED < min(step, 1.0):
@@ -274,10 +267,8 @@ def resolved_share(open_: float, bits: int) -> float:
         return float(square.sum() * (u[1] - u[0]) * along.sum() * scale)
     if bits >= GAUSSIAN_BITS:
         return open_ / (open_ + distortion(bits))
-    count = 1 if not spread else 2 * math.ceil(8 * spread * FINE / scale) + 1
-    expected = (
-        torch.linspace(-8 * spread, 8 * spread, count, dtype=torch.float64) if spread else torch.zeros(1).double()
-    )
+    count = 2 * math.ceil(8 * spread * FINE / scale) + 1
+    expected = torch.linspace(-8 * spread, 8 * spread, count, dtype=torch.float64)
     weights = torch.softmax(-(expected / max(spread, 1e-30)).square() / 2, 0)
     low, high = (part - expected.unsqueeze(1) for part in (ends[:-1], ends[1:]))
     masses = torch.special.ndtr(high / scale) - torch.special.ndtr(low / scale)

@@ -73,7 +73,10 @@ def make(name: str, d: int, **options: Any) -> Scheme:
     """
     maker = _MAKERS.get(name)
     if maker is None:
-        raise UnknownScheme(f"Unknown scheme {name!r}. {nearest(name, SCHEMES)} carving.register(...) adds others.")
+        raise UnknownScheme(
+            f"Unknown scheme {name!r}. {nearest(name, SCHEMES)} For another, import the module that passes it to "
+            "carving.register."
+        )
     known = options_of(name)
     for option in options:
         if option not in known:

@@ -66,7 +66,7 @@ def unitary_blocks(d: int, each: int, options: Options) -> Layout:
 
 def segments(d: int, each: int, options: Options) -> Layout:
     """About sqrt(d) segments of as many places, an index each."""
-    check_integer("d", d, 4, way_out="a segment has at least two positions")
+    check_integer("d", d, 4, way_out="A segment has at least two positions.")
     count = math.isqrt(d)
     return Layout(count, (count,), d // count)
 

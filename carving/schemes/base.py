@@ -73,8 +73,8 @@ from carving.validate import (
     show_bytes,
 )
 
-FILLERS = "create them with fillers(labels)"
-CORES = "create them with read(memory, contexts) or encode(fillers, contexts)"
+FILLERS = "Create them with fillers(labels)."
+CORES = "Create them with read(memory, contexts) or encode(fillers, contexts)."
 MAX_PRECOMPUTED_WORKSPACES = 8  # for precomputed candidates; larger ones are computed again for every chunk
 
 
@@ -260,7 +260,7 @@ class Scheme(ABC, Generic[C]):
             seed=check_integer("seed", self.seed, 0, 2**64 - 1),
             dtype=check_real_dtype(self.dtype),
             device=check_device(self.device),
-            workspace=check_integer("workspace", self.workspace, 1, way_out="it is a number of bytes"),
+            workspace=check_integer("workspace", self.workspace, 1, way_out="It is a number of bytes."),
         )
         # Made now, where wrong arguments are told, and not in the middle of a compiled function.
         _ = self.facts, self.room, self.fingerprint
@@ -582,7 +582,7 @@ class Scheme(ABC, Generic[C]):
                     "Repeat a context that holds several fillers, once for each."
                 )
         if weights is not None:
-            check_tensor("weights", weights, (count,), "pass one weight for each pair")
+            check_tensor("weights", weights, (count,), "Pass one weight for each pair.")
             weights = weights.to(self.dtype)
         return (
             (
@@ -677,7 +677,7 @@ class Scheme(ABC, Generic[C]):
         """
         given = as_candidates(self.facts, candidates, ())
         shape = len(contexts), len(given)
-        check_tensor("weights", weights, shape, "pass one weight for each context and candidate")
+        check_tensor("weights", weights, shape, "Pass one weight for each context and candidate.")
         rows, columns = tile(self.facts.cost, self.room, *shape)
 
         def expected(some: slice) -> Tensor:
@@ -869,7 +869,7 @@ def check_batched(
 
 def check_memory(facts: Facts, memory: Tensor) -> tuple[int, ...]:
     """Return the leading dimensions of memories (*, *memory_shape); refuse another shape or dtype."""
-    way_out = "create it with the scheme's trace(...) or zeros()"
+    way_out = "Create it with the scheme's trace(...) or zeros()."
     return check_batched("memory", memory, facts.memory_shape, way_out, facts.memory_dtype)
 
 

@@ -27,7 +27,7 @@ from carving.symbols.codec import Path, Role, Value
 from carving.symbols.paths import Paths, as_path
 from carving.tensors import BLOCK, orthonormal
 from carving.tiling import Cost
-from carving.validate import check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed, sentence
+from carving.validate import check_choice, check_device, check_integer, check_real_dtype, check_tensor, listed
 
 CACHED_NUMBERS = 2**19  # that fit into the caches: many small steps take less time than one large one
 
@@ -74,11 +74,11 @@ class CliffordOSC(ContextVerbs[KeptBlades]):
     workspace: int = field(default=32 * 2**20, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        p = check_integer("p", self.p, 1, 4, "a memory has binom(d, p) cells")
-        way_out = "it is the dimension of the space; contexts keep p to d - 1 dimensions of it"
+        p = check_integer("p", self.p, 1, 4, "A memory has binom(d, p) cells.")
+        way_out = "It is the dimension of the space; contexts keep p to d - 1 dimensions of it."
         d = check_integer("d", self.d, p + 1, way_out=way_out)
         usual = next((k for k in range(p, d - 1) if math.comb(k, p) ** 2 >= math.comb(d, p)), d - 1)
-        way_out = f"a wedge of p={p} vectors needs {p} dimensions, and k1 = d carves nothing; the default is {usual}"
+        way_out = f"A wedge of p={p} vectors needs {p} dimensions, and k1 = d carves nothing; the default is {usual}."
         k1 = check_integer("k1", usual if self.k1 is None else self.k1, p, d - 1, way_out)
         if not isinstance(self.signed, bool):
             raise BadType(f"signed must be True or False, got {self.signed!r}. The paper has signed=False.")
@@ -307,8 +307,8 @@ class CliffordTPR:
     vectors: Tensor = field(default=None, kw_only=True, repr=False)  # type: ignore[assignment]  # (R, n), drawn if None
 
     def __post_init__(self) -> None:
-        n = check_integer("n", self.n, 2, way_out="it is the dimension of the space")
-        way_out = "it is the number of roles in a path; the filler takes a dimension"
+        n = check_integer("n", self.n, 2, way_out="It is the dimension of the space.")
+        way_out = "It is the number of roles in a path; the filler takes a dimension."
         depth = check_integer("depth", self.depth, 1, n - 1, way_out)
         names = listed(self.roles, "roles")
         if len(set(map(codec.canonical, names))) != len(names):
@@ -380,7 +380,7 @@ class CliffordTPR:
             ValueError: A vector is zero, not finite, or in the span of the roles.
         """
         shape = (*vectors.shape[:-1], self.n) if isinstance(vectors, Tensor) else (-1, self.n)
-        check_tensor("vectors", vectors, shape, "a filler has n numbers", self.dtype)
+        check_tensor("vectors", vectors, shape, "A filler has n numbers.", self.dtype)
         outside = vectors
         for _ in range(2):  # once more, for the last digits
             outside = outside - outside @ self.vectors.mT @ self.vectors
@@ -429,11 +429,11 @@ class CliffordTPR:
             fillers: (m, n), orthogonal to every role, from `fillers` or `admitted`.
         """
         roles = self.contexts(paths).factors
-        way_out = "create them with fillers(labels), one for each path"
+        way_out = "Create them with fillers(labels), one for each path."
         check_tensor("fillers", fillers, (len(roles), self.n), way_out, self.dtype)
         inside, lengths = (torch.linalg.vector_norm(x, dim=-1) for x in (fillers @ self.vectors.mT, fillers))
         if not bool((torch.isfinite(lengths) & (lengths > 0)).all()):
-            raise BadValue(f"fillers must be finite and nonzero. {sentence(way_out)}")
+            raise BadValue(f"fillers must be finite and nonzero. {way_out}")
         if bool((inside > torch.finfo(inside.dtype).eps ** 0.5 * lengths).any()):
             raise BadValue(
                 "fillers must be orthogonal to every role of the memory, not only to the roles of their own path, or "
@@ -503,7 +503,7 @@ class CliffordTPR:
 
     def similarity(self, x: Tensor, others: Tensor) -> Tensor:
         """Return the inner products (*, m) of fillers (*, n) and others (m, n)."""
-        way_out, shape = "create fillers with fillers(labels), or read them with unbind(...)", (-1, self.n)
+        way_out, shape = "Create fillers with fillers(labels), or read them with unbind(...).", (-1, self.n)
         check_tensor("x", x, (*x.shape[:-1], self.n) if isinstance(x, Tensor) else shape, way_out)
         check_tensor("others", others, shape, way_out)
         return x @ others.mT
@@ -519,7 +519,7 @@ class CliffordTPR:
 
 def orthonormal_roles(vectors: Tensor, size: int, n: int, dtype: torch.dtype) -> Tensor:
     """Return given role vectors; refuse vectors that are not orthonormal."""
-    check_tensor("vectors", vectors, (size, n), "pass one vector for each role")
+    check_tensor("vectors", vectors, (size, n), "Pass one vector for each role.")
     upper = torch.linalg.qr(vectors.double().mT).R.diagonal().abs()
     dependent = (upper <= 1e-6 * torch.linalg.vector_norm(vectors.double(), dim=-1)).nonzero()
     if len(dependent):

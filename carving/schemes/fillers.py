@@ -254,7 +254,7 @@ def check_dictionary(size: object, compact: bool, p: int) -> int:
     """Return the number of vectors of a dictionary, 0 for none; refuse other values."""
     if size == 0 and not isinstance(size, bool):
         return 0
-    way_out = f"q vectors give q^{p} different fillers: 65536 suffice for ten million labels. 0 uses no dictionary"
+    way_out = f"Q vectors give q^{p} different fillers: 65536 suffice for ten million labels. 0 uses no dictionary."
     checked = check_integer("dictionary", size, 2, LARGEST_DICTIONARY, way_out)
     if not compact:
         raise BadValue(f"dictionary={size} needs compact fillers, got compact=False. Pass compact=True.")

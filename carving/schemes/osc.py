@@ -82,14 +82,14 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
     workspace: int = field(default=32 * 2**20, compare=False)
 
     def __post_init__(self, carved: int | None) -> None:
-        d = check_integer("d", self.d, 2, way_out="it is the side of the memory; typical values are 64 to 200")
-        p = check_integer("p", self.p, 1, 4, "a memory has d^p cells")
+        d = check_integer("d", self.d, 2, way_out="It is the side of the memory; typical values are 64 to 200.")
+        p = check_integer("p", self.p, 1, 4, "A memory has d^p cells.")
         k1, usual = self.k1, round(math.sqrt(d))
         if carved is not None:
             if k1 is not None:
                 raise BadValue(f"k1={k1} conflicts with carved={carved}, which sets k1 = d - carved. Pass only one.")
-            k1 = d - check_integer("carved", carved, 1, d - 1, "it is the number of dimensions that a context forbids")
-        k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"the default is round(sqrt(d)) = {usual}")
+            k1 = d - check_integer("carved", carved, 1, d - 1, "It is the number of dimensions that a context forbids.")
+        k1 = check_integer("k1", usual if k1 is None else k1, 1, d - 1, f"The default is round(sqrt(d)) = {usual}.")
         check_choice("basis", self.basis, get_args(Basis))
         check_flags(signed=self.signed, compact=self.compact)
         if self.compact and not self.signed:
@@ -205,10 +205,10 @@ class OSC(ContextVerbs[Subspaces | Blocks]):
         torch.Size([3, 4, 20])
         """
         shape = self.filler_kind.basis_shape
-        lead = check_batched("basis", basis, (-1, *shape), "pass k1 rows of d numbers for each context", self.dtype)
+        lead = check_batched("basis", basis, (-1, *shape), "Pass k1 rows of d numbers for each context.", self.dtype)
         lead = *lead, basis.shape[len(lead)]
         if signs is not None:
-            check_tensor("signs", signs, lead, "pass one sign for each context", self.dtype)
+            check_tensor("signs", signs, lead, "Pass one sign for each context.", self.dtype)
         return Subspaces(orthonormal(basis), basis.new_ones(lead) if signs is None else signs, scheme=self.fingerprint)
 
     # The verbs

@@ -62,8 +62,8 @@ class TPR(TensorVerbs, Scheme[RolePaths]):
     whole_path: bool = False
 
     def __post_init__(self) -> None:
-        check_integer("d", self.d, 2, way_out="it is the side of the memory")
-        check_integer("depth", self.depth, 1, way_out="it is the number of roles in a path")
+        check_integer("d", self.d, 2, way_out="It is the side of the memory.")
+        check_integer("depth", self.depth, 1, way_out="It is the number of roles in a path.")
         if self.whole_path and self.depth != 1:
             raise BadValue(f"depth must be 1 with whole_path=True, where a path is one role, got {self.depth}")
         vars(self).update(d=int(self.d), depth=int(self.depth), whole_path=bool(self.whole_path))

@@ -152,7 +152,7 @@ class TensorVerbs:
                     "Pass modes=1 for fillers, modes=k+1 for objects bound with k roles."
                 )
             modes = 1
-        check_integer("modes", modes, 1, way_out="a filler has one mode, and every role adds one")
+        check_integer("modes", modes, 1, way_out="A filler has one mode, and every role adds one.")
         if vectors.dim() <= modes or vectors.shape[-modes:] != (self.d,) * modes:
             wanted = ", ".join(["*, n", *[str(self.d)] * modes])
             raise BadValue(
@@ -185,7 +185,7 @@ class TensorVerbs:
 
     def normalize(self, x: Tensor, modes: int = 1) -> Tensor:
         """Return fillers, or bound objects with `modes` modes, scaled to norm 1; zero stays zero."""
-        check_integer("modes", modes, 1, way_out="a filler has one mode, and every role adds one")
+        check_integer("modes", modes, 1, way_out="A filler has one mode, and every role adds one.")
         self._check_modes(x, modes)
         return normalize(x.flatten(-modes), dim=-1).view(x.shape)
 
@@ -294,4 +294,4 @@ class ContextVerbs(Scheme[C]):
 
     def _check_others(self, others: Tensor) -> None:
         shape = (-1, *self.facts.memory_shape)
-        check_tensor("others", others, shape, "use unsqueeze(0) for one memory", self.facts.memory_dtype)
+        check_tensor("others", others, shape, "Use unsqueeze(0) for one memory.", self.facts.memory_dtype)

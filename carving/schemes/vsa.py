@@ -82,7 +82,7 @@ class VSA(Scheme[Roles]):
     unitary: bool | None = None
 
     def __post_init__(self) -> None:
-        d = check_integer("d", self.d, 2, way_out="a typical value is 4096")
+        d = check_integer("d", self.d, 2, way_out="A typical value is 4096.")
         check_choice("accounting", self.accounting, ("real", "coordinates"))
         check_choice("memory", self.memory, ("native", "raw"))
         given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) is not None}
@@ -505,7 +505,10 @@ class VSA(Scheme[Roles]):
         self._check_others(others)
         dimensions = self._dimensions(others)
         check_tensor(
-            "x", x, (*x.shape[: x.dim() - dimensions], *others.shape[1:]), "compare atoms with atoms, or sums with sums"
+            "x",
+            x,
+            (*x.shape[: x.dim() - dimensions], *others.shape[1:]),
+            "Compare atoms with atoms, or sums with sums.",
         )
         one, other = x.flatten(-dimensions), others.flatten(1)
         parts = one.reshape(-1, other.shape[1]).split(max(1, 2**24 // max(1, other.numel())))

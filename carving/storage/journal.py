@@ -89,7 +89,7 @@ class Entry(NamedTuple):
     is_counted: bool = True
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One change of a memory, as a journal stores it: entries that are applied together, or not at all."""
 
     body: bytes  # the entries
@@ -97,7 +97,7 @@ class Record(NamedTuple):
     identity: bytes  # random, so that two changes with the same entries differ
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> "Record":
+    def of(cls, entries: Sequence[Entry]) -> "JournalRecord":
         """Return the record of a change."""
         body = b"".join([path + value + WEIGHT.pack(weight, counts) for path, value, weight, counts in entries])
         if len(body) > MAX_RECORD:
@@ -138,7 +138,7 @@ class Journal:
     """A journal as it was at one moment."""
 
     head: bytes
-    records: tuple[Record, ...] = ()  # from a place on, where it was looked at before
+    records: tuple[JournalRecord, ...] = ()  # from a place on, where it was looked at before
     count: int = 0  # of all records
     pairs: int = 0  # of all pairs
     end: int = HEAD.size  # where the next record goes
@@ -174,13 +174,13 @@ class Journal:
         file.seek(self.end - DIGEST)
         return head == self.head and file.read(DIGEST) == (self.last or self.head[-DIGEST:])
 
-    def pack(self, record: Record) -> bytes:
+    def pack(self, record: JournalRecord) -> bytes:
         """Return the bytes of the next record."""
         frame = RECORD.pack(self.name, record.identity, self.count, len(record.body), record.pairs)
         start = frame + _digest(frame, self.head) + record.body
         return start + _digest(start, self.head)
 
-    def grown(self, record: Record, data: bytes) -> "Journal":
+    def grown(self, record: JournalRecord, data: bytes) -> "Journal":
         """Return the journal with another record, which is these bytes, behind the last whole one."""
         end = self.end + len(data)
         last = data[-DIGEST:]
@@ -202,7 +202,7 @@ def parse_more(seen: Journal, data: bytes) -> Journal:
     """Return the journal with the records of the bytes that follow its end."""
     if not data:  # most often
         return replace(seen, records=(), size=seen.end)
-    records, at, view = list[Record](), 0, memoryview(data)
+    records, at, view = list[JournalRecord](), 0, memoryview(data)
     while (record := _record(view, at, seen, seen.count + len(records))) is not None:
         records.append(record)
         at += FRAME + len(record.body)
@@ -221,16 +221,16 @@ def parse_more(seen: Journal, data: bytes) -> Journal:
     )
 
 
-def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, Record, int] | None:
+def _frame(view: memoryview, at: int, journal: Journal) -> tuple[int, JournalRecord, int] | None:
     """Return the sequence of a record whose frame begins here, the record without its entries, and their bytes."""
     start = at + RECORD.size
     if len(view) < start + DIGEST or view[start : start + DIGEST] != _digest(view[at:start], journal.head):
         return None
     _, identity, sequence, size, pairs = RECORD.unpack(view[at:start])
-    return sequence, Record(b"", pairs, identity), size
+    return sequence, JournalRecord(b"", pairs, identity), size
 
 
-def _record(view: memoryview, at: int, journal: Journal, expected: int) -> Record | None:
+def _record(view: memoryview, at: int, journal: Journal, expected: int) -> JournalRecord | None:
     """Return the record of this sequence that begins here; None if there is no whole one."""
     sequence, record, size = _frame(view, at, journal) or (-1, None, 0)
     start, end = at + RECORD.size + DIGEST, at + FRAME + size
@@ -348,7 +348,7 @@ def _damaged(place: FilePath, problem: NotWhole) -> BadFile:
 # Writing, by whoever holds the lock of the file
 
 
-def append(path: Place, base: str, seen: Journal | None, record: Record, file: FileIO | None = None) -> Journal:
+def append(path: Place, base: str, seen: Journal | None, record: JournalRecord, file: FileIO | None = None) -> Journal:
     """Append a record, and flush it to disk; a journal that names another base, or none, is begun anew.
 
     Whatever fails leaves the journal as it was, but for `InDoubt`.
@@ -398,7 +398,7 @@ def _mend(file: FileIO, seen: Journal) -> None:
     os.fsync(file.fileno())
 
 
-def take_back(path: Place, record: Record) -> bool:
+def take_back(path: Place, record: JournalRecord) -> bool:
     """Cut off a record that was left in doubt, if it is the last one; whether it is there, and others follow it."""
     place, found = journal_path(path), read(path)
     if found is None or record.identity not in [each.identity for each in found.records]:
@@ -411,7 +411,7 @@ def take_back(path: Place, record: Record) -> bool:
     return False
 
 
-def _begin(place: FilePath, path: Place, base: str, record: Record) -> Journal:
+def _begin(place: FilePath, path: Place, base: str, record: JournalRecord) -> Journal:
     if not can_have_journal(path):
         raise BadValue(f"{shown(place)}, the name of the journal, is too long. Give the file a shorter name.")
     empty = Journal.new(base)

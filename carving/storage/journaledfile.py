@@ -13,7 +13,7 @@ import torch
 
 from carving.errors import BadValue
 from carving.storage import journal, memoryfile
-from carving.storage.journal import Changed, InDoubt, Journal, Record
+from carving.storage.journal import Changed, InDoubt, Journal, JournalRecord
 from carving.storage.locks import Place, locked, shown
 from carving.storage.memoryfile import Contents, Outline
 from carving.storage.tensorfile import NotWhole, parse_metadata, read_header, read_metadata
@@ -48,7 +48,7 @@ class Version:
         return 0 if self.journal is None else self.journal.count
 
     @property
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[JournalRecord, ...]:
         """The changes that are new with this version."""
         return () if self.journal is None else self.journal.records
 
@@ -61,7 +61,7 @@ class Version:
         """The most pairs of one change of a journal, for a tensor of so many numbers."""
         return max(1, min(MAX_WORK // numbers, self.max_bytes // MIN_PAIR))
 
-    def is_long(self, numbers: int, more: Record | None = None) -> bool:
+    def is_long(self, numbers: int, more: JournalRecord | None = None) -> bool:
         """Whether the journal, with another record, is long enough for a new base; the tensor has so many numbers."""
         pairs, size = (0, 0) if self.journal is None else (self.journal.pairs, self.journal.size)
         if more is not None:
@@ -84,7 +84,7 @@ class JournaledFile:
         self._is_closed = False
         self._turn: int | None = None  # the thread that holds the lock,
         self._open_journal: FileIO | None = None  # and the journal that it has open
-        self._doubt: tuple[Record, str] | None = None  # a change that failed and may be stored, and its base
+        self._doubt: tuple[JournalRecord, str] | None = None  # a change that failed and may be stored, and its base
 
     def close(self) -> None:
         """Refuse further looks and changes."""
@@ -195,7 +195,7 @@ class JournaledFile:
         """Keep a change that was left in doubt, if it was stored."""
         self._doubt = None
 
-    def append(self, seen: Version, record: Record) -> Version | None:
+    def append(self, seen: Version, record: JournalRecord) -> Version | None:
         """Put a change on disk, in a turn; None if another user was faster, and `read_new` has to look again.
 
         Raises:

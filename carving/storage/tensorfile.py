@@ -26,7 +26,7 @@ from carving.errors import BadValue, UnknownScheme, UserError
 from carving.storage.atomic import write_atomically
 from carving.storage.locks import Place, check_target, locked, reworded, shown
 from carving.tensors import lasting
-from carving.validate import check_choice, sentence
+from carving.validate import check_choice
 
 CHUNK = 2**20  # numbers that are looked at at a time
 MAX_HEADER = 2**23  # bytes: ours have a few thousand
@@ -137,7 +137,6 @@ def read_tensors(
         mapped: The tensors to map into memory instead of loading them; what is written to them stays in this process.
         data: The bytes of the file, if they are known: then `path` is only its name in messages.
     """
-    way_out = sentence(way_out)
     with _open(path) if data is None else BytesIO(data) as file:
         try:
             size = file.seek(0, os.SEEK_END)

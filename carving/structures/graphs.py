@@ -109,7 +109,7 @@ class Tree(VectorSum):
         if not len(path):
             raise BadValue("path must have at least one branch, got an empty path")
         last = len(self.branches) - 1
-        numbers = [check_integer("a branch", branch, 0, last, "branches are numbered from 0") for branch in path]
+        numbers = [check_integer("a branch", branch, 0, last, "Branches are numbered from 0.") for branch in path]
         return torch.stack([ordered(self.scheme, self.branches[branch], depth) for depth, branch in enumerate(numbers)])
 
 

@@ -165,7 +165,7 @@ def ngrams(scheme: Scheme, vectors: Tensor, n: int = 3, generator: torch.Generat
     4.0
     """
     vsa = check_vectors(scheme)
-    n = check_integer("n", n, 1, way_out="a typical value is 3")
+    n = check_integer("n", n, 1, way_out="A typical value is 3.")
     dim = set_dim(vsa, vectors)
     if vectors.shape[dim] < n:
         raise BadValue(f"n must be at most {vectors.shape[dim]}, the length of the sequence, got {n}")

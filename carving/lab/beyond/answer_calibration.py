@@ -1,6 +1,6 @@
 """Not in the paper: do probabilities mean what they say, whatever became of a memory?"""
 
-from carving.lab.experiment import Cells, Experiment, Gaps, Setting, trials
+from carving.lab.experiment import Experiment, Gaps, Setting, TablePanel, trials
 from carving.lab.measures.trust import CASES, answer_calibration
 
 # Memories too full for certainty, and pairs of theirs
@@ -44,7 +44,7 @@ EXPERIMENT = Experiment(
             Gaps("error", ("case",), name, label="calibration error", band=0.02, only={"memory of": name})
             for name in SCHEMES
         ),
-        *(Cells(("case",), "memory of", quantity, title=quantity) for quantity in ("error", "perfect", "right")),
+        *(TablePanel(("case",), "memory of", quantity, title=quantity) for quantity in ("error", "perfect", "right")),
     ),
     unpublished="the paper gives no probabilities; `perfect` stands beside `error`.",
 )

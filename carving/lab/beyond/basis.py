@@ -1,7 +1,7 @@
 """Not in the paper: block contexts against Gaussian contexts, in all that memories are asked for."""
 
 from carving.lab.beyond import calibration, capacity_prediction
-from carving.lab.experiment import Cells, Experiment, Gaps, Lines, Points, Published, Setting, grid, trials
+from carving.lab.experiment import Experiment, Gaps, Lines, Points, Published, Setting, TablePanel, grid, trials
 from carving.lab.measures.bases import BASES, bases, gain, joint, theory
 
 # fmt: off
@@ -51,9 +51,9 @@ EXPERIMENT = Experiment(
      Points("predicted", "simulated", ("p",), title="predicted for blocks", band=0.02),
      Points("probability", "share right", ("d", "p", "fillers"), title="probabilities with blocks",
             only={"basis": "blocks"}),
-     *(Cells(("p", "compact", "basis"), "d", quantity, title=quantity, only={"asks": "joint"})
+     *(TablePanel(("p", "compact", "basis"), "d", quantity, title=quantity, only={"asks": "joint"})
        for quantity in ("rounds", "alone")),
-     *(Cells(("d", "p", "fillers"), "basis", quantity, title=quantity, only={"asks": "calibration"})
+     *(TablePanel(("d", "p", "fillers"), "basis", quantity, title=quantity, only={"asks": "calibration"})
        for quantity in ("error", "perfect", "right"))),
     published=(
      *(Published({"compact": None} | {key: row[key] for key in ("d", "p", "k1", "N", "compact") if key in row},

@@ -1,6 +1,6 @@
 """Not in the paper: bits per pair of quantized memories, by single queries and by joint decoding, with ten seeds."""
 
-from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Setting, TablePanel, trials
 from carving.lab.measures.bits import quantized_accuracy
 
 
@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
     panels=(
         Lines("about", "together", SERIES, title="together", log_x=True),
         Lines("about", "rounds", SERIES, title="rounds", percent=False, log_x=True, log_y=True),
-        *(Cells(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "all right", "converged")),
+        *(TablePanel(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "all right", "converged")),
     ),
     unpublished="the paper keeps real numbers.",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Not in the paper: do the probabilities of answers mean what they say?"""
 
-from carving.lab.experiment import Cells, Experiment, Points, Setting, trials
+from carving.lab.experiment import Experiment, Points, Setting, TablePanel, trials
 from carving.lab.measures.calibration import calibration
 
 #         d   p  pairs at which 99 % of the answers are right, of 1,000 values (carving.pairs_within)
@@ -44,7 +44,10 @@ EXPERIMENT = Experiment(
     },
     panels=(
         *(reliability(d, p) for d, p, _ in SIZES),
-        *(Cells(("d", "p", "fillers"), "load", quantity, title=quantity) for quantity in ("error", "perfect", "right")),
+        *(
+            TablePanel(("d", "p", "fillers"), "load", quantity, title=quantity)
+            for quantity in ("error", "perfect", "right")
+        ),
     ),
     unpublished="the paper gives no probabilities; `perfect` stands beside `error`.",
 )

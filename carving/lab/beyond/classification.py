@@ -1,6 +1,6 @@
 """Not in the paper: digits by centroids, for every scheme and encoding, with torch-hd's beside ours."""
 
-from carving.lab.experiment import Cells, Experiment, Setting, trials
+from carving.lab.experiment import Experiment, Setting, TablePanel, trials
 from carving.lab.measures.classification import classification
 from carving.schemes.architectures import ARCHITECTURES
 
@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
         "paper": (trials(2, settings(NUMBERS, EVERY)),),
     },
     panels=tuple(
-        Cells(("scheme",), "encoding", quantity, title=title)
+        TablePanel(("scheme",), "encoding", quantity, title=title)
         for quantity, title in (
             ("centroids", "centroids alone"),
             ("refined", "refined"),

@@ -1,6 +1,6 @@
 """Not in the paper: what a memory names one question at a time when its tensor is solved, not summed."""
 
-from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Setting, TablePanel, trials
 from carving.lab.measures.consolidated import consolidated
 
 
@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
         Lines("cells a pair", "by addition", ("N", "bits"), title="by addition"),
         Lines("cells a pair", "solved", ("N", "bits"), title="solved"),
         *(
-            Cells(("N", "cells a pair", "k1"), "bits", quantity, title=quantity)
+            TablePanel(("N", "cells a pair", "k1"), "bits", quantity, title=quantity)
             for quantity in ("by addition", "solved", "error", "perfect", "processor seconds")
         ),
     ),

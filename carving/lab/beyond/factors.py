@@ -8,7 +8,7 @@ questions and half of the last digit. Of the sparse way the accuracies are those
 (f3_optimum.csv: asymmetric codebooks, 256 signs, m^2 / 3 rounds, threshold and noise chosen anew for every size).
 """
 
-from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Published, Setting, TablePanel, trials
 from carving.lab.measures.factors import CAPACITY, LINEAR, SPARSE, asked, factors
 
 
@@ -49,7 +49,9 @@ EXPERIMENT = Experiment(
         *(Lines("share", "retrieval", ("factors",), title=f"{d:,} numbers",
                 only=LINEAR | {"d": d}) for d in (1000, 1500)),
         Lines("m", "retrieval", ("scheme", "factors"), title="in the sparse way", log_x=True, only={"way": "sparse"}),
-        Cells(("scheme", "way", "factors"), "d", "retrieval", title="at the published capacity", only={"share": 1.0}),
+        TablePanel(
+            ("scheme", "way", "factors"), "d", "retrieval", title="at the published capacity", only={"share": 1.0}
+        ),
     ),
     published=tuple(
         Published({"scheme": "MAP-I", "way": way, "factors": count, "d": d, "m": m}, "retrieval", 0.99, unit=0.01,

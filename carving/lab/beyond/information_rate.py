@@ -1,6 +1,6 @@
 """Not in the paper: bits of information in each dimension of a sum of symbols, beside the best published ones."""
 
-from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Published, Setting, TablePanel, trials
 from carving.lab.measures.rates import information_rate
 
 #            symbols of a codebook, and how many are summed in 500 dimensions
@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
         Lines("symbols", "rate together", ("L", "d"), title="joint decoding", label="bits per dimension",
               percent=False),
         Lines("symbols", "rate alone", ("L", "d"), title="one at a time", label="bits a dimension", percent=False),
-        Cells(("L", "d"), "symbols", "together", title="share of symbols named, together"),
+        TablePanel(("L", "d"), "symbols", "together", title="share of symbols named, together"),
     ),
     published=(
         Published({"L": 5, "d": 500}, "rate together", 1.40, unit=0.01, source="smaller codebooks",

@@ -3,7 +3,7 @@
 Over all loads, and beside other schemes: `joint`.
 """
 
-from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Setting, TablePanel, trials
 from carving.lab.measures.retrieval import accuracy
 
 COMPACT = [70, 76, 79, 82, 85, 90, 100, 120, 140, 160, 180, 190]
@@ -41,7 +41,7 @@ EXPERIMENT = Experiment(
     panels=(
         Lines("cells a pair", "retrieval", SERIES, title="all together", log_x=True),
         Lines("cells a pair", "rounds", SERIES, title="rounds", percent=False, log_x=True, log_y=True),
-        *(Cells(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "converged")),
+        *(TablePanel(SERIES, "d", quantity, title=quantity) for quantity in ("alone", "converged")),
     ),
     unpublished="the paper does not decode together.",
 )

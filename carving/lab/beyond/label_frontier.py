@@ -1,6 +1,6 @@
 """Not in the paper: what label models find against what they cost, ours and those that people use."""
 
-from carving.lab.experiment import Cells, Experiment, Points, grid, trials
+from carving.lab.experiment import Experiment, Points, TablePanel, grid, trials
 from carving.lab.measures.rivals import METHODS, PREDICTION, SIZE, TRAINING, Rivals
 
 SETS = ("Bibtex", "Delicious", "Mediamill", "Eurlex-20K")
@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
             for name in (*SETS, "synthetic")
         ),
         *(
-            Cells(("dataset",), "method", quantity, title=quantity)
+            TablePanel(("dataset",), "method", quantity, title=quantity)
             for quantity in ("nDCG@5", "PSnDCG@5", TRAINING, PREDICTION, SIZE)
         ),
     ),

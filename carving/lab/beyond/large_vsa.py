@@ -1,6 +1,6 @@
 """HLB at the sizes where the paper's codebook filled or burst a GPU: fillers are made in chunks and never held."""
 
-from carving.lab.experiment import Cells, Experiment, Published, grid, trials
+from carving.lab.experiment import Experiment, Published, TablePanel, grid, trials
 from carving.lab.measures.large import large_accuracy
 from carving.planner.families import vsa_accuracy
 
@@ -20,7 +20,7 @@ EXPERIMENT = Experiment(
         "small": (trials(1, grid(scheme="HLB", d=20_000, N=1_000, questions=200)),),
         "paper": (trials(1, grid(scheme="HLB", d=SIZES, N=PAIRS, questions=1_000)),),
     },
-    panels=tuple(Cells(("scheme", "N"), "d", quantity, title=quantity) for quantity in QUANTITIES),
+    panels=tuple(TablePanel(("scheme", "N"), "d", quantity, title=quantity) for quantity in QUANTITIES),
     published=tuple(
         Published({"d": d, "N": PAIRS}, "retrieval", vsa_accuracy(d, PAIRS, PAIRS), source="our theory", predicted=True)
         for d in SIZES

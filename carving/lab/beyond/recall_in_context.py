@@ -1,6 +1,6 @@
 """Not in the paper: pairs named in context without training, by fast-weight memories and by OSC."""
 
-from carving.lab.experiment import Cells, Experiment, Lines, Setting, trials
+from carving.lab.experiment import Experiment, Lines, Setting, TablePanel, trials
 from carving.lab.measures.in_context import FAMILIES, recall_in_context
 
 LOADS = (64, 128, 256, 384, 512, 1000)
@@ -33,8 +33,8 @@ EXPERIMENT = Experiment(
     panels=(
         Lines("N", "right", SERIES, title="a state of 4,096 numbers", only={"bits": None}, log_x=True),
         Lines("N", "right", SERIES, title="a state of 4 KB, any bits a number", only={"numbers": None}, log_x=True),
-        Cells(("memory", "causal"), "N", "width", title="width of keys, or k1", only={"bits": None}),
-        Cells(("memory", "causal"), "N", "bits a number", title="bits a number", only={"numbers": None}),
+        TablePanel(("memory", "causal"), "N", "width", title="width of keys, or k1", only={"bits": None}),
+        TablePanel(("memory", "causal"), "N", "bits a number", title="bits a number", only={"numbers": None}),
     ),
     unpublished="published figures are of trained models, whose keys and values are learned.",
 )

@@ -1,6 +1,6 @@
 """Section 4.7 and appendix C: what TPR and OSC are in Clifford algebra, and what that saves."""
 
-from carving.lab.experiment import Cells, Experiment, Lines, trials
+from carving.lab.experiment import Experiment, Lines, TablePanel, trials
 from carving.lab.measures.algebra import algebra, bundles, filled, peers, recovered, stored, theory
 
 BUNDLES = bundles(24, 12, [1, 3, 10, 30, 66])
@@ -51,8 +51,8 @@ EXPERIMENT = Experiment(
         ),
         Lines("N", "retrieval", ("scheme", "p"), title="4,096 numbers against 4,095", only={"p": 2}),
         Lines("N", "retrieval", ("scheme", "p"), title="8,000 numbers against 7,770", only={"p": 3}),
-        Cells(("scheme",), "n", "fillers", title="numbers of fillers that come back exactly, at depth 1, 2, 3"),
-        Cells(("scheme",), "n", "share", title="the same for each number of the memory"),
+        TablePanel(("scheme",), "n", "fillers", title="numbers of fillers that come back exactly, at depth 1, 2, 3"),
+        TablePanel(("scheme",), "n", "share", title="the same for each number of the memory"),
     ),
     published=(*recovered(BUNDLES), *stored(FILLED), *theory(NOISE)),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from carving.lab.experiment import Cells, Experiment, Published, Setting, grid, trials
+from carving.lab.experiment import Experiment, Published, Setting, TablePanel, grid, trials
 from carving.lab.measures.costs import CORE, HLB, LITERAL, flops
 
 BENCHMARKS = {"B1": (64, 2), "B2": (200, 2), "B3": (75, 3)}
@@ -49,8 +49,8 @@ EXPERIMENT = Experiment(
     scales={"smoke": (trials(1, settings([100])),)}
     | {size: (trials(1, settings(SIZES)),) for size in ("small", "paper")},
     panels=(
-        Cells(("benchmark", "method"), "L", "flops", title="operations, by formula"),
-        Cells(("benchmark", "method"), "L", "counted", title="operations of products, counted"),
+        TablePanel(("benchmark", "method"), "L", "flops", title="operations, by formula"),
+        TablePanel(("benchmark", "method"), "L", "counted", title="operations of products, counted"),
     ),
     published=tuple(rows(TABLE, "flops")),
 )

@@ -1,6 +1,6 @@
 """The table of multi-label learning: VTB, MAP, HLB and OSC heads behind one network, on eight data sets."""
 
-from carving.lab.experiment import Cells, Experiment, Published, trials
+from carving.lab.experiment import Experiment, Published, TablePanel, trials
 from carving.lab.measures.labels import HEADS, FromFiles, setting_of
 
 # fmt: off
@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
         ),
     },
     panels=tuple(
-        Cells(("dataset", "variant"), "head", quantity, title=quantity)
+        TablePanel(("dataset", "variant"), "head", quantity, title=quantity)
         for quantity in ("nDCG@5", "PSnDCG@5", "P@1", "PSP@1", "nDCG@5 by batch", "PSnDCG@5 by batch")
     ),
     published=PUBLISHED,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from carving.lab.experiment import Cells, Experiment, Setting, trials
+from carving.lab.experiment import Experiment, Setting, TablePanel, trials
 from carving.lab.measures.costs import CORE, HLB, speed
 from carving.lab.paper.flops import SIZES, rows, settings
 
@@ -43,8 +43,8 @@ EXPERIMENT = Experiment(
         "paper": (trials(10, within(5e8, SIZES)),),
     },
     panels=(
-        Cells(("benchmark", "method"), "L", "ms", title="milliseconds of one question"),
-        Cells(("benchmark", "method"), "L", "numbers", title="numbers held"),
+        TablePanel(("benchmark", "method"), "L", "ms", title="milliseconds of one question"),
+        TablePanel(("benchmark", "method"), "L", "numbers", title="numbers held"),
     ),
     published=(
         *(replace(time, comparable=False, why="the paper's machine is a GPU") for time in rows(WITH_UNIT, "ms")),

@@ -3,7 +3,7 @@
 The trial is a whole search; the dimension it finds is that of the mean over `repeats` memories, as in the paper.
 """
 
-from carving.lab.experiment import Cells, Experiment, Lines, Published, Setting, grid, trials
+from carving.lab.experiment import Experiment, Lines, Published, Setting, TablePanel, grid, trials
 from carving.lab.measures.dimensions import minimum_dimension
 
 BOTH: tuple[Setting, Setting] = ({"scheme": "TPR"}, {"scheme": "OSC", "p": 3})
@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
         Lines(
             "N", "numbers", ("scheme", "p", "up"), title="memory and codebook", percent=False, log_x=True, log_y=True
         ),
-        Cells(
+        TablePanel(
             ("scheme", "p", "up"),
             "N",
             "numbers",
