@@ -236,7 +236,9 @@ def survey(
     total = sum(number * many for number, many in repeats.items())
     load = math.ceil(Histogram(tuple(sorted((float(n), float(many)) for n, many in repeats.items()))).load)
     values_of_all = sum(each[2] for each in found)
-    return Survey(total, repeats.total(), values_of_all, dict(sorted(shared.items())), load)
+    return Survey(
+        pairs=total, distinct=repeats.total(), values=values_of_all, shared=dict(sorted(shared.items())), load=load
+    )
 
 
 def _counted(pairs: Iterable[Pair], on_progress: Callable[[int], None] | None) -> Times:

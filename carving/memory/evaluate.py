@@ -71,7 +71,7 @@ def decode_pairs(
     """
     known = known_paths(reader.state) if paths is None else counted(paths)
     if not known.pairs or not len(reader.vocabulary):
-        return DecodedPairs([], known.pairs, 0)
+        return DecodedPairs(pairs=[], requested=known.pairs, confident=0)
     if joint is not None:
         return (_decode_jointly if joint else _decode_singly)(reader, known, on_progress)
     facts = reader.scheme.facts
@@ -101,7 +101,7 @@ def _decoded(
     found = [(path, answer) for path, count, own in each for answer in _repeated(own, count) if answer]
     confident = sum(answer.probability >= SURE for _, answer in found)
     pairs = [(path, answer.value) for path, answer in found]
-    return DecodedPairs(pairs, known.pairs, confident, converged, rounds)
+    return DecodedPairs(pairs=pairs, requested=known.pairs, confident=confident, converged=converged, rounds=rounds)
 
 
 def _repeated(answers: list[Answer], count: int) -> list[Answer]:
@@ -218,7 +218,7 @@ def verify(
     questions = list(wanted.values())
     asked = sum(len(values) for _, values in questions)
     if not asked:
-        return Verification(0, 0)
+        return Verification(total=0, correct=0)
     paths, counts = [path for path, _ in questions], [len(values) for _, values in questions]
     how: tuple[bool | None, int | None] = None, None
     if joint:

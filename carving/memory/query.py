@@ -112,7 +112,13 @@ class SumModel:
             rows: Sequence[int] = range(len(reader.vocabulary))
             single = question.top is None and shares_with_more(reader.sample.values)[0] <= SEVERAL
             index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
-            query = IndexQuery(of_rows, prior_empty, question.recall_target, reader.prior_range, single)
+            query = IndexQuery(
+                likelihood_of=of_rows,
+                prior_empty=prior_empty,
+                recall_target=question.recall_target,
+                prior_range=reader.prior_range,
+                single=single,
+            )
 
             def by_index(contexts: Contexts, k: int) -> Ranking:
                 return rank_by_index(index, reader.vocabulary, query, reader.tensor, contexts, k)
@@ -352,7 +358,9 @@ def recall_many(
     asked = check_paths(paths, reader)
     target = index_target(reader, recall_target, candidates is None)
     top = None if top is None else check_integer("top", top, 1)
-    question = Question(asked, candidates, check_prior_empty(prior_empty), top, target)
+    question = Question(
+        paths=asked, candidates=candidates, prior_empty=check_prior_empty(prior_empty), top=top, recall_target=target
+    )
     answers = _collected(model_of(reader).rank(question), on_progress)
     return answers if top is not None else [each[0] for each in answers]
 
@@ -382,7 +390,9 @@ def recall_sets(
 ) -> list[list[Answer]]:
     """Return one list of answers for each path, which may hold several values."""
     check_threshold(threshold)
-    question = Question(check_paths(paths, reader), candidates, check_prior_empty(prior_empty))
+    question = Question(
+        paths=check_paths(paths, reader), candidates=candidates, prior_empty=check_prior_empty(prior_empty)
+    )
     return _collected(model_of(reader).sets(question, threshold), on_progress)
 
 

@@ -76,10 +76,16 @@ class Shard:
             if key not in reader.shard_cache:
                 reader.shard_cache[key] = _part(reader, ranks)
             own, book = reader.shard_cache[key]
-            return cls(reader, ranks, rows, own, book.ready(len(asked)) if book.holdable else list(book.vocabulary))
+            return cls(
+                reader=reader,
+                ranks=ranks,
+                rows=rows,
+                own=own,
+                candidates=book.ready(len(asked)) if book.holdable else list(book.vocabulary),
+            )
         own = _owned(names, ranks)
         fillers = reader.codebook.named([names[i] for i in own.tolist()]) if len(own) else torch.empty(0)
-        return cls(reader, ranks, rows, own, fillers)
+        return cls(reader=reader, ranks=ranks, rows=rows, own=own, candidates=fillers)
 
     def most_likely(self, contexts: Contexts, odds: Likelihood, k: int) -> Ranking:
         """Return the ranking of the k candidates of all ranks with the best odds."""

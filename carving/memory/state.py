@@ -64,7 +64,15 @@ class State:
         with lasting():
             tensor, counts = scheme.zeros(), torch.zeros(len(vocabulary), dtype=torch.float64)
         trained = None if fillers is None else fillers.detach()
-        return cls(scheme, tensor, vocabulary, ValueCounts(counts), trained, path_counts, target=target)
+        return cls(
+            scheme=scheme,
+            tensor=tensor,
+            vocabulary=vocabulary,
+            value_counts=ValueCounts(counts),
+            trained=trained,
+            path_counts=path_counts,
+            target=target,
+        )
 
     def with_tensor(
         self, tensor: Tensor, values: Collection[bytes] | Vocabulary = (), weights: Tensor | None = None, **more: Any

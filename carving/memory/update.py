@@ -527,14 +527,25 @@ class Light:
     def of(cls, state: State) -> "Light":
         """Return that of a state."""
         paths = None if state.path_counts is None else state.path_counts.weights()
-        return cls(state.target, state.vocabulary.names(), state.counts, paths, state.sample)
+        return cls(
+            target=state.target, names=state.vocabulary.names(), counts=state.counts, paths=paths, sample=state.sample
+        )
 
     def state(self, scheme: Scheme) -> State:
         """Return the state, with an empty tensor."""
         paths = None if self.paths is None else PathCounts(self.paths)
         vocabulary, _ = Vocabulary().extended(self.names)
         counts = ValueCounts(self.counts)
-        return State(scheme, torch.empty(0), vocabulary, counts, None, paths, self.sample, target=self.target)
+        return State(
+            scheme=scheme,
+            tensor=torch.empty(0),
+            vocabulary=vocabulary,
+            value_counts=counts,
+            trained=None,
+            path_counts=paths,
+            sample=self.sample,
+            target=self.target,
+        )
 
 
 exchangeable(Part, Light, PairSample, Histogram, Target)
@@ -558,7 +569,9 @@ def store_of_ranks(
         return own, dict(paths)
 
     own, paths = ranks.agreed(bound)
-    for part in ranks.each(Part(own.pairs, own.counts, own.sizes, own.sample, paths, own.added)):
+    for part in ranks.each(
+        Part(pairs=own.pairs, counts=own.counts, sizes=own.sizes, sample=own.sample, paths=paths, added=own.added)
+    ):
         change.pairs += part.pairs
         change.added += part.added
         change.counts.update(part.counts)  # which adds them

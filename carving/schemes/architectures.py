@@ -318,7 +318,14 @@ def space_of(row: Architecture, d: int, real: bool, dtype: torch.dtype, seed: in
         layout = row.layout(d, 2 if real and row.complex else 1, options)
     except BadValue as error:
         raise BadValue(f"{row.name}: {error}") from None
-    space = Space(layout.d, layout.shape, dtype, seed, layout.option, layout.scalars or math.prod(layout.shape))
+    space = Space(
+        d=layout.d,
+        shape=layout.shape,
+        dtype=dtype,
+        seed=seed,
+        option=layout.option,
+        scalars=layout.scalars or math.prod(layout.shape),
+    )
     if not row.ties:
         return space
     numbers = math.prod(space.shape) * (space.option if row.segmented else 1)

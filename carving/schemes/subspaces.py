@@ -162,12 +162,14 @@ class KeptBlocks:
         """Return the map of contexts with places (n, d)."""
         own = cut(places.shape[1], rank, dtype, places.device)
         order = torch.maximum(places, ~places).long()
-        return cls(order, torch.copysign(own.scale, places), rank, own)
+        return cls(order=order, weights=torch.copysign(own.scale, places), rank=rank, cut=own)
 
     def every(self, step: int, start: int) -> "KeptBlocks":
         """Return the maps `start`, `start + step`, ..."""
         dense = self.basis[start::step] if self.small else None
-        return KeptBlocks(self.order[start::step], self.weights[start::step], self.rank, self.cut, dense)
+        return KeptBlocks(
+            order=self.order[start::step], weights=self.weights[start::step], rank=self.rank, cut=self.cut, _dense=dense
+        )
 
     @property
     def small(self) -> bool:

@@ -151,7 +151,7 @@ class Journal:
     def new(cls, base: str) -> "Journal":
         """Return an empty journal of this base."""
         start = HEAD.pack(MAGIC, VERSION, os.urandom(16), bytes.fromhex(base), bytes(DIGEST))[:-DIGEST]
-        return cls(start + _digest(start))
+        return cls(head=start + _digest(start))
 
     @property
     def name(self) -> bytes:
@@ -184,7 +184,17 @@ class Journal:
         """Return the journal with another record, which is these bytes, behind the last whole one."""
         end = self.end + len(data)
         last = data[-DIGEST:]
-        return Journal(self.head, (), self.count + 1, self.pairs + record.pairs, end, end, last, b"", self.named)
+        return Journal(
+            head=self.head,
+            records=(),
+            count=self.count + 1,
+            pairs=self.pairs + record.pairs,
+            end=end,
+            size=end,
+            last=last,
+            others=b"",
+            named=self.named,
+        )
 
 
 def parse(data: bytes) -> Journal:
@@ -195,7 +205,7 @@ def parse(data: bytes) -> Journal:
     version = HEAD.unpack(head)[1]
     if version != VERSION:
         raise OtherVersion(f"has format version {version}, and this version of Carving reads {VERSION}")
-    return parse_more(Journal(head), data[HEAD.size :])
+    return parse_more(Journal(head=head), data[HEAD.size :])
 
 
 def parse_more(seen: Journal, data: bytes) -> Journal:
@@ -498,7 +508,7 @@ def remove_journal(path: Place, base: str, flushed: bool) -> None:
     is the same to the bit, what the journal says would still hold, and it must go.
     """
     head = _read_head(path)
-    same = len(head) == HEAD.size and Journal(head).base == base
+    same = len(head) == HEAD.size and Journal(head=head).base == base
     if not flushed and not same:
         return
     try:
