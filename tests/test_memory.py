@@ -542,7 +542,8 @@ def test_few_calls_lead_from_a_pair_to_the_tensor_and_from_a_question_to_its_ans
 
         def seen(frame, event, _):
             nonlocal count
-            count += event == "call" and "/carving/" in frame.f_code.co_filename
+            file = frame.f_code.co_filename  # a cached property counts as one call, as that of functools does
+            count += event == "call" and "/carving/" in file and not file.endswith("/caching.py")
 
         sys.setprofile(seen)
         try:
