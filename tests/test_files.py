@@ -178,7 +178,7 @@ def rewritten(file, **changes):
         (dict(memory=torch.zeros(24, 24, 24, dtype=torch.int32)), "'memory' must have a dtype of"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.uint8)), "not all different"),
         (dict(fillers=torch.zeros(2, 3, 25)), "the fillers have shape"),
-        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "is truncated"),
+        (dict(vocabulary=torch.tensor([115, 57, 58, 120], dtype=torch.uint8)), "no whole label"),
         (dict(vocabulary=torch.tensor([1, 2, 3], dtype=torch.uint8)), "is corrupt"),
         (dict(vocabulary=torch.tensor(list(b"s1:x" * 13), dtype=torch.int16)), "'vocabulary' must be of uint8"),
         (dict(scheme="[]"), "scheme must be a JSON object"),
