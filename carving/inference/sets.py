@@ -471,16 +471,9 @@ class SetDecoder:
         if len(rows) and indices.shape[1] > 1:
             inner, energy = (each.expand_as(known)[rows] for each in (evidence.inner, evidence.energy))
             noise = None if evidence.noise is None else evidence.noise.expand_as(known)[rows]
-            subsets = Subsets(
-                decoder=self,
-                evidence=Evidence(inner, energy, noise),
-                indices=known[rows],
-                is_none=indices[rows] < 0,
-                found=found[rows],
-                first=first[rows],
-                log_weights=weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1),
-                tail=tail[rows],
-            )
+            log_weights = weights.whole(taken[rows], MAX_SUBSET + MAX_UNLISTED + 1)
+            part = Shortlist(*(each[rows] for each in listed))
+            subsets = Subsets(self, Evidence(inner, energy, noise), part, log_weights)
             log_odds[rows] = subsets.log_odds(contexts[rows], fillers[rows], more[rows])
         return log_odds, evidence.strengths
 
@@ -490,18 +483,14 @@ class Subsets(NamedTuple):
 
     decoder: SetDecoder
     evidence: Evidence
-    indices: Tensor  # (n, m) candidates
-    is_none: Tensor  # (n, m)
-    found: Tensor  # (n, m)
-    first: Tensor  # (n, m) log odds before those found were subtracted
+    listed: Shortlist
     log_weights: Tensor  # (n, k) of holding nothing, one, two, ...
-    tail: Tensor  # (n,) the logarithm of the summed odds of all candidates that are not listed
 
     def log_odds(self, contexts: Contexts, fillers: Tensor, more: Tensor) -> Tensor:
         """Return the log odds (n, m); other fillers are noise, by their expected number. `more` is further variance."""
-        scheme = self.decoder.scheme
+        scheme, (indices, out, first, _) = self.decoder.scheme, self.listed
         alone = self._alone(more)
-        best = torch.maximum(alone, self.first.to(alone).masked_fill(self.is_none, -torch.inf)) + 1e6 * self.found
+        best = torch.maximum(alone, first.to(alone).masked_fill(indices < 0, -torch.inf)) + 1e6 * (out > 0)
         places = best.topk(min(MAX_SUBSET, alone.shape[1]), dim=1).indices
         chosen = fillers[torch.arange(len(places), device=places.device).unsqueeze(1), places]
         common = _inner_products(scheme, contexts, chosen)
@@ -514,8 +503,9 @@ class Subsets(NamedTuple):
 
     def _alone(self, more: Tensor) -> Tensor:
         """Return the log odds (n, m) of each candidate when the others that were found are subtracted."""
-        alone = self.decoder.odds.log_odds(self.evidence, self.indices, more)
-        return alone.double().masked_fill(self.is_none, -torch.inf)
+        indices = self.listed.indices
+        alone = self.decoder.odds.log_odds(self.evidence, indices.clamp_min(0), more)
+        return alone.double().masked_fill(indices < 0, -torch.inf)
 
     def _of_sets(self, more: Tensor, places: Tensor, common: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log odds (n, m), and the expected number (n,) of unlisted fillers beside a set.
@@ -523,9 +513,10 @@ class Subsets(NamedTuple):
         `places` (n, size) are the candidates whose sets are weighed, `common` (n, size, size) their inner products.
         """
         odds, every = self.decoder.odds, self._alone(more)
-        strengths = odds.expected_strength(self.evidence, self.indices, more).double()
-        scale = strengths / (odds.variance_along(self.evidence, self.indices) + more).double().sqrt()
-        alone, scale, found = (each.gather(1, places) for each in (every, scale, self.found))
+        (indices, out, first, tail), own = self.listed, self.listed.indices.clamp_min(0)
+        strengths = odds.expected_strength(self.evidence, own, more).double()
+        scale = strengths / (odds.variance_along(self.evidence, own) + more).double().sqrt()
+        alone, scale, found = (each.gather(1, places) for each in (every, scale, out > 0))
         common = common * scale.unsqueeze(1) * scale.unsqueeze(2)
         single = (alone + (common * found.unsqueeze(1)).sum(2)).clamp_min(-1e4)
         members, pairs, counts = (each.to(alone.device) for each in _subsets(places.shape[1]))
@@ -533,18 +524,18 @@ class Subsets(NamedTuple):
         weight = single @ members.T - common[:, one, other] @ pairs.T  # (n, sets)
         # Beside a set there may be any of the rest, which are too many to be considered separately. Their odds depend
         # on whether those found are in the set; but many correlated candidates show where a stored one is.
-        known = (self.first > -torch.inf) & (not odds.is_correlated)
-        before = torch.where(known, self.first.to(every), every).masked_fill(self.is_none, -torch.inf)
+        known = (first > -torch.inf) & (not odds.is_correlated)
+        before = torch.where(known, first.to(every), every).masked_fill(indices < 0, -torch.inf)
         rests = [each.scatter(1, places, -torch.inf) for each in (before, every)]
-        sums = [torch.logaddexp(rest.logsumexp(1), self.tail).unsqueeze(1) for rest in rests]
+        sums = [torch.logaddexp(rest.logsumexp(1), tail).unsqueeze(1) for rest in rests]
         is_beside_found = found.to(members) @ members.T > 0
         others = torch.where(is_beside_found, sums[1], sums[0])  # (n, sets)
         # The log weights of none, one, two, ... of the rest.
         terms = [torch.zeros_like(others)]
         terms += [k * others - math.lgamma(k + 1) for k in range(1, MAX_UNLISTED + 1)]
         both, next_one = (
-            [weight + self.log_weights[:, counts + first + k] + term for k, term in enumerate(terms)]
-            for first in (0, 1)
+            [weight + self.log_weights[:, counts + added + k] + term for k, term in enumerate(terms)]
+            for added in (0, 1)
         )
         summed, with_one_more = reduce(torch.logaddexp, both), reduce(torch.logaddexp, next_one)
         whole = summed.logsumexp(1, keepdim=True)

@@ -139,7 +139,8 @@ def search(
     """Return the ranking of n contexts: the k candidates of each that `model` scores highest; see `top`."""
     contexts = contexts if isinstance(contexts, Contexts | Paths) else Paths.of(listed(contexts, "paths"))
     listing = CandidateList.of(scheme, candidates, candidate_indices, len(contexts), k)
-    return stacked([ranking for _, ranking in listing.search(scheme, memory, contexts, k, model)])
+    rankings = [ranking for _, ranking in listing.search(scheme, memory, contexts, k, model)]
+    return rankings[0] if len(rankings) == 1 else Ranking(*map(torch.cat, zip(*rankings, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -341,12 +342,6 @@ def log_sum(scores: Tensor, highest: Tensor) -> Tensor:
     return falling_exp_(scores - highest).sum(1).log_() + highest.squeeze(1)
 
 
-def merged(first: Best, second: Best, k: int) -> Best:
-    """Return the k best of two, of which all indices of the first precede those of the second."""
-    parts = [Ranking(*part, part.scores, part.scores[:, 0]) for part in (first, second)]
-    return Best(*merged_rankings(parts, k, is_ordered=True)[:2])
-
-
 def merged_rankings(parts: Sequence[Ranking], k: int, is_ordered: bool = False) -> Ranking:
     """Return the ranking of all candidates from rankings of disjoint parts of them, ties in order.
 
@@ -363,8 +358,3 @@ def merged_rankings(parts: Sequence[Ranking], k: int, is_ordered: bool = False) 
         strengths.gather(1, best.indices),
         torch.logsumexp(torch.stack([part.log_total for part in parts]), dim=0),
     )
-
-
-def stacked(rankings: Sequence[Ranking]) -> Ranking:
-    """Return the rankings of consecutive chunks of contexts as one."""
-    return rankings[0] if len(rankings) == 1 else Ranking(*map(torch.cat, zip(*rankings, strict=True)))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from carving.errors import BadValue
-from carving.inference.top_k import Best, best_of, merged
+from carving.inference.top_k import Best, best_of
 from carving.tiling import slices
 from carving.validate import check_integer
 
@@ -40,7 +40,7 @@ def top(
             scored = scores(points, labels)
             chunk = best_of(scored, min(k, scored.shape[1]))
             chunk = Best(chunk.scores, chunk.indices + labels.start)
-            best = chunk if best is None else merged(best, chunk, k)
+            best = chunk if best is None else _merged(best, chunk, k)
         assert best is not None  # there is at least one label
         return best
 
@@ -84,3 +84,10 @@ def check_finite(scores: Tensor) -> None:
             f"Scores must be finite, got NaN or infinity for point {row}: the network's outputs have diverged. "
             "Lower the learning rate."
         )
+
+
+def _merged(first: Best, second: Best, k: int) -> Best:
+    """Return the k best of two, of which all indices of the first precede those of the second."""
+    scores, indices = (torch.cat(each, dim=1) for each in zip(first, second, strict=True))
+    best = best_of(scores, k)
+    return Best(best.scores, indices.gather(1, best.indices))
