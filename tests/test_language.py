@@ -174,7 +174,21 @@ def test_the_page_uses_the_words_of_the_glossary(file):
 
 # Records of more than four fields are built by keyword: positions say nothing to a reader.
 
-KEYWORDS = ("cli", "explore", "formats", "lab", "multilabel")
+KEYWORDS = (
+    "cli",
+    "explore",
+    "formats",
+    "hdc",
+    "index",
+    "inference",
+    "lab",
+    "memory",
+    "multilabel",
+    "planner",
+    "storage",
+    "structures",
+    "symbols",
+)
 MAX_POSITIONAL = 3  # of tables of panels and published numbers, whose first columns are the same in every row
 
 

@@ -272,8 +272,14 @@ class DecoderState:
         converged = self.is_at_rest and float((1 - answers.probabilities).mean()) < CONVERGED_DOUBT
         if not converged and bool(answers.probabilities.sum() < first.probabilities.sum()):
             answers = first
-        rows = answers.indices, answers.probabilities, answers.scores
-        return Decoded(*rows, converged, len(self.noise), tuple(self.noise))
+        return Decoded(
+            indices=answers.indices,
+            probabilities=answers.probabilities,
+            scores=answers.scores,
+            converged=converged,
+            rounds=len(self.noise),
+            noise=tuple(self.noise),
+        )
 
 
 @dataclass(frozen=True)

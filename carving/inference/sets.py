@@ -430,8 +430,14 @@ class SetDecoder:
             row, place = ((given.indices >= 0) & torch.isfinite(log_odds)).nonzero(as_tuple=True)
             columns = (given.indices, strengths.expand_as(given.subtracted), log_odds, given.subtracted)
             ours, strength, value, subtracted = (each[row, place] for each in columns)
-            values = value.to(found.log_odds), subtracted.to(found.subtracted)
-            parts.append(FoundSet(which[row], ours, strength, *values))
+            more = FoundSet(
+                rows=which[row],
+                indices=ours,
+                strengths=strength,
+                log_odds=value.to(found.log_odds),
+                subtracted=subtracted.to(found.subtracted),
+            )
+            parts.append(more)
         return _in_order(parts)
 
     def _weigh_ranking(

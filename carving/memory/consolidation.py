@@ -176,7 +176,14 @@ def consolidate_pairs(
         digest = zlib.crc32(b"".join(wanted.paths.names)), zlib.crc32(str(wanted.rows.tolist()).encode())
         check_same_state(ranks, reader, pairs_to_solve=digest, accuracy=accuracy, bits=bits)
     before, count = count_correct(reader, wanted), len(wanted.rows)
-    outcome = Consolidation(count, before, before, accuracy, 0, max(0, reader.pairs - count))
+    outcome = Consolidation(
+        pairs=count,
+        before=before,
+        after=before,
+        target_accuracy=accuracy,
+        evaluations=0,
+        others=max(0, reader.pairs - count),
+    )
     if outcome and bits is None and (reader.calibration is None or not reader.calibration.added):
         return reader, outcome
     contexts, candidates = scheme.contexts(wanted.paths), reader.codebook.all()
@@ -215,7 +222,7 @@ def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Te
     right = solution.right
     levels = (levels[0]._replace(accuracy=right / count), *levels[1:])
     cells = None if solution.cells is None else QuantizationGrid(solution.cells.bits, solution.cells.deviation)
-    return Consolidated(solution.slope, count, right, levels, told=right / count, grid=cells)
+    return Consolidated(slope=solution.slope, pairs=count, right=right, levels=levels, told=right / count, grid=cells)
 
 
 def _empty_paths(paths: Paths) -> list[Path]:

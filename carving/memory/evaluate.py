@@ -220,11 +220,12 @@ def verify(
     if not asked:
         return Verification(total=0, correct=0)
     paths, counts = [path for path, _ in questions], [len(values) for _, values in questions]
-    how: tuple[bool | None, int | None] = None, None
+    converged: bool | None = None
+    rounds: int | None = None
     if joint:
         repeated = [path for path, values in questions for _ in values]
         answers = decode(reader, repeated, prior_empty=0.0, on_progress=on_progress)
-        each, how = iter(answers), (answers.converged, answers.rounds)
+        each, converged, rounds = iter(answers), answers.converged, answers.rounds
         given: Iterable[Iterable[Answer]] = (islice(each, count) for count in counts)
     else:
         given = recall_each(reader, paths, counts, 0.0, on_progress)
@@ -236,7 +237,7 @@ def verify(
             for miss in _wrong(path, values, own, as_set=not joint and len(values) > 1)
         ],
     )
-    return Verification(asked, asked - len(wrong), wrong, *how)
+    return Verification(total=asked, correct=asked - len(wrong), wrong=wrong, converged=converged, rounds=rounds)
 
 
 def _not_held(reader: Reader, wrong: list[Wrong]) -> list[Wrong]:

@@ -95,7 +95,14 @@ class Problem:
         ranks, count = ranks or Ranks.alone(), len(contexts)
         own = slice(*(count * each // ranks.size for each in (ranks.rank, ranks.rank + 1)))
         part = contexts if ranks.size == 1 else contexts[own]
-        return cls(scheme, part, scheme.precompute(candidates), wanted[own], SLOPE / scheme.mean_bound_energy, ranks)
+        return cls(
+            scheme=scheme,
+            contexts=part,
+            candidates=scheme.precompute(candidates),
+            wanted=wanted[own],
+            slope=SLOPE / scheme.mean_bound_energy,
+            ranks=ranks,
+        )
 
     def evaluate(self, flat: Tensor) -> tuple[float, Tensor]:
         """Return the objective and its gradient at a memory given as flat real numbers."""
@@ -219,16 +226,18 @@ def solve(
     cells, right = fit_rounded(problem.count, as_flat(found.tensor), bits, enough, MAX_ROUNDED_EVALUATIONS)
     cells = replace(cells, codes=cells.codes.view(as_real(memory).shape))
     tensor = problem.shaped(as_flat(cells.numbers(problem.scheme.dtype)))
-    return Solution(tensor, problem.slope, right, problem.evaluations, cells)
+    return Solution(tensor=tensor, slope=problem.slope, right=right, evaluations=problem.evaluations, cells=cells)
 
 
 def _solve(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> Solution:
     """Descend until enough contexts are right, and then for their leads, up to `leads` evaluations."""
-    best, values, reached = Solution(memory, problem.slope, -1, 0), list[float](), 0
+    best, values, reached = Solution(tensor=memory, slope=problem.slope, right=-1, evaluations=0), list[float](), 0
     # The first step adds every pair, less what it is expected to be, about half.
     for flat, value in descend(problem.evaluate, as_flat(memory).clone(), FIRST_STEP / problem.slope):
         if problem.right >= best.right:
-            best = Solution(problem.shaped(flat), problem.slope, problem.right, problem.evaluations)
+            best = Solution(
+                tensor=problem.shaped(flat), slope=problem.slope, right=problem.right, evaluations=problem.evaluations
+            )
         if on_step:
             on_step(best.right)
         values.append(value)
@@ -245,11 +254,11 @@ def _solve(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: O
 
 def solve_by_rivals(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> Solution:
     """Solve with the rivals of contexts alone, and search for further ones, until enough are right among all."""
-    best, here, chosen = Solution(memory, problem.slope, -1, 0), memory, list[Tensor]()
+    best, here, chosen = Solution(tensor=memory, slope=problem.slope, right=-1, evaluations=0), memory, list[Tensor]()
     for _ in range(MAX_SURVEYS):
         rivals = problem.survey(here)
         if problem.right >= best.right:
-            best = Solution(here, problem.slope, problem.right, problem.evaluations)
+            best = Solution(tensor=here, slope=problem.slope, right=problem.right, evaluations=problem.evaluations)
         if on_step:
             on_step(best.right)
         known = chosen or [each[:0] for each in rivals]

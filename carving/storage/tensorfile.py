@@ -210,10 +210,11 @@ def _parse_header(raw: bytes, size: int) -> tuple[Metadata, list[TensorEntry]]:
 
 def _parse_entry(name: str, said: Any) -> TensorEntry:
     try:
-        entry = TensorEntry(name, DTYPES[said["dtype"]], tuple(said["shape"]), *said["data_offsets"])
+        start, end = said["data_offsets"]
+        entry = TensorEntry(name=name, dtype=DTYPES[said["dtype"]], shape=tuple(said["shape"]), start=start, end=end)
         sizes = [*entry.shape, entry.start, entry.end]
         is_valid = len(said) == 3 and {type(size) for size in sizes} == {int} and min(sizes) >= 0
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):
         is_valid = False
     if not is_valid:
         raise NotWhole(f"malformed header entry of tensor {name!r}")
