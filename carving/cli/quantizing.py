@@ -14,7 +14,7 @@ from carving.console import bar
 from carving.memory import Memory
 from carving.memory.quantized import QuantizedMemory, load_memory
 from carving.storage import memoryfile
-from carving.storage.memoryfile import Contents, identity
+from carving.storage.memoryfile import MemoryContents, identity
 from carving.storage.tensorfile import check_replaceable
 from carving.symbols.codec import Value, canonical
 from carving.validate import show_bits, show_bytes
@@ -118,7 +118,7 @@ def loaded(file: FilePath, vocabulary: str | None = None, reading: Reading | Non
     return load_memory(file, labels_of(vocabulary, reading))
 
 
-def quantized_facts(found: Contents) -> dict[str, object]:
+def quantized_facts(found: MemoryContents) -> dict[str, object]:
     """What a quantized memory is, for JSON."""
     sizes, values = found.sizes, found.vocabulary
     facts: dict[str, object] = dict(bits=found.cells.bits, cells=found.cells.codes.numel(), pairs=found.pairs)
@@ -129,7 +129,7 @@ def quantized_facts(found: Contents) -> dict[str, object]:
     return facts
 
 
-def write_quantized(file: FilePath, found: Contents, as_json: bool) -> None:
+def write_quantized(file: FilePath, found: MemoryContents, as_json: bool) -> None:
     """What a quantized memory's file is."""
     size, sizes, values = file.stat().st_size, found.sizes, found.vocabulary
     if as_json:
@@ -157,7 +157,7 @@ def write_quantized(file: FilePath, found: Contents, as_json: bool) -> None:
     write_line(f"File size: {show_bytes(size)}.")
 
 
-def plain_sentence(found: Contents) -> str:
+def plain_sentence(found: MemoryContents) -> str:
     """A quantized memory of which the labels are not known, in a line."""
     known = identity(found.scheme)
     parameters = ", ".join(f"{key}={value}" for key, value in known.items() if key != "name")

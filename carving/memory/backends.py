@@ -98,7 +98,9 @@ def from_bytes(data: bytes, device: torch.device | str = "cpu") -> Reader:
     return Reader(state_of(memoryfile.from_bytes(data), device))
 
 
-def state_of(contents: memoryfile.Contents, device: torch.device | str, vocabulary: Vocabulary | None = None) -> State:
+def state_of(
+    contents: memoryfile.MemoryContents, device: torch.device | str, vocabulary: Vocabulary | None = None
+) -> State:
     """Return the state of a file without a journal; `vocabulary` has the values of a file that was saved without."""
     scheme, counts = contents.scheme.like(device=device), contents.counts
     values = contents.vocabulary if vocabulary is None else vocabulary
@@ -128,14 +130,14 @@ def with_cells(state: State, cells: Cells) -> State:
     return replace(state, tensor=tensor, cells=cells)
 
 
-def contents_of(state: State, vocabulary: bool = True) -> memoryfile.Contents:
+def contents_of(state: State, vocabulary: bool = True) -> memoryfile.MemoryContents:
     """Return what is written of a state, with or without its values."""
     if state.trained is not None and not vocabulary:
         raise BadValue("vocabulary=False would lose the values that the trained fillers belong to. Omit it.")
     sample = state.sample
     if state.cells is not None:
         sample = replace(sample.histogram(state.stored), values=sample.values)
-    return memoryfile.Contents(
+    return memoryfile.MemoryContents(
         scheme=state.scheme,
         tensor=state.tensor if state.cells is None else state.cells,
         vocabulary=state.vocabulary if vocabulary else None,

@@ -22,7 +22,7 @@ from carving.memory.pairs import Batch, OnProgress
 from carving.memory.query import decode, recall_many
 from carving.memory.reader import EMPTY, Reader
 from carving.memory.sharding import check_same_state
-from carving.memory.solver import Problem, Solution, solve
+from carving.memory.solver import Problem, SolverResult, solve
 from carving.memory.state import known_paths
 from carving.quantization import check_bits
 from carving.schemes.base import Scheme
@@ -212,7 +212,7 @@ def count_correct(reader: Reader, wanted: Wanted) -> int:
     return int((torch.tensor(values) == wanted.rows.cpu()).sum())
 
 
-def calibrate(scheme: Scheme, solution: Solution, wanted: Wanted, candidates: Tensor) -> Consolidated:
+def calibrate(scheme: Scheme, solution: SolverResult, wanted: Wanted, candidates: Tensor) -> Consolidated:
     """Calibrate probabilities on at most half of the solved paths, and on empty paths."""
     count = len(wanted.rows)
     some = slice(0, count, max(2, count // MAX_SAMPLE))

@@ -27,7 +27,7 @@ NO_WEIGHT = 1e-6  # a smaller weight is what rounding leaves of none
 Rows = NDArray[np.int64]
 
 
-class Summary(NamedTuple):
+class CountSummary(NamedTuple):
     """Sum and bounds of all counts."""
 
     stored: float  # without counts below zero
@@ -98,16 +98,16 @@ class ValueCounts:
         more = ValueCounts(self._shared, self._differing | changed, size)
         stored = summary.stored + float(after.clamp_min(0).sum() - before.clamp_min(0).sum())
         least, most = min([summary.least, *changed.values()]), max([summary.most, *changed.values()])
-        more.__dict__["summary"] = Summary(stored, least, most)
+        more.__dict__["summary"] = CountSummary(stored, least, most)
         return more
 
     @cached_property
-    def summary(self) -> Summary:
+    def summary(self) -> CountSummary:
         """Sum and bounds; of counts that differ from shared ones the bounds may be too wide."""
         if not self.size:
-            return Summary(0.0, 0.0, 0.0)
+            return CountSummary(0.0, 0.0, 0.0)
         least, most = map(float, self.tensor.aminmax())
-        return Summary(float(self.tensor.clamp_min(0).sum()), least, most)
+        return CountSummary(float(self.tensor.clamp_min(0).sum()), least, most)
 
     @property
     def stored(self) -> float:

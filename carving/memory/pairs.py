@@ -13,7 +13,7 @@ from carving.formats.frames import frame_pairs, is_frame
 from carving.symbols.codec import Label, Path, Value, canonical_values
 from carving.symbols.paths import Paths, as_path
 
-BATCH = 2048  # pairs or questions that are done at a time
+BATCH = 2048  # pairs or queries that are done at a time
 
 
 def batches(what: object, key: Label = None) -> Iterator[list[Pair]]:
@@ -113,7 +113,7 @@ def _check_value(value: Value, path: Path) -> None:
         raise type(error)(f"The value at {path!r}: {error}") from None
 
 
-OnProgress = Callable[[int], None]  # called with how many pairs or questions are done more
+OnProgress = Callable[[int], None]  # called with how many pairs or queries are done more
 
 
 def report(on_progress: OnProgress | None, more: int) -> None:

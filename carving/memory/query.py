@@ -39,7 +39,7 @@ from carving.validate import check_integer, check_number, check_prior_empty, lis
 SEVERAL = 0.01  # the share of paths with several values from which the best value of an index is scored among others
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """Paths to read, and the values to answer with."""
 
     paths: Paths
@@ -61,20 +61,20 @@ Parts = Iterator[list[list[Answer]]]  # the answers of some paths after the othe
 Rankings = Iterator[tuple[Contexts | None, Ranking]]
 
 
-class Model(Protocol):
+class AnswerModel(Protocol):
     """Answers of one kind of memory."""
 
-    def rank(self, question: Question) -> Parts:
+    def rank(self, query: Query) -> Parts:
         """Yield the best answers of each path."""
 
-    def sets(self, question: Question, threshold: float) -> Parts:
+    def sets(self, query: Query, threshold: float) -> Parts:
         """Yield all values of each path that are at least this probable."""
 
     def recognize(self, batch: Batch, prior_empty: float) -> Iterator[Recognition]:
         """Yield how strongly and how probably pairs are stored."""
 
 
-def model_of(reader: Reader) -> Model:
+def model_of(reader: Reader) -> AnswerModel:
     """Return the model of a reader's memory."""
     if reader.calibration is not None:
         return ConsolidatedModel(reader, reader.calibration)
@@ -87,10 +87,10 @@ class SumModel:
     def __init__(self, reader: Reader) -> None:
         self.reader, self.scheme = reader, reader.scheme
 
-    def rank(self, question: Question) -> Parts:
+    def rank(self, query: Query) -> Parts:
         """Yield the best answers of each path, from all candidates, those of all ranks, or an index."""
-        prior_empty, top = question.prior_empty, question.top
-        rows, odds_of, rankings = self._search(question)
+        prior_empty, top = query.prior_empty, query.top
+        rows, odds_of, rankings = self._search(query)
         for contexts, ranking in rankings:
             if top is None:
                 yield self._single(ranking, rows, prior_empty)
@@ -98,37 +98,37 @@ class SumModel:
                 assert contexts is not None
                 yield self._top(contexts, ranking, rows, odds_of, min(top, len(rows)))
 
-    def _search(self, question: Question) -> tuple[Sequence[int], Callable[[Tensor], Likelihood], Rankings]:
+    def _search(self, query: Query) -> tuple[Sequence[int], Callable[[Tensor], Likelihood], Rankings]:
         """Return the rows of the candidates, their likelihood model, and rankings of chunks of contexts."""
-        reader, scheme, prior_empty, paths = self.reader, self.scheme, question.prior_empty, question.paths
+        reader, scheme, prior_empty, paths = self.reader, self.scheme, query.prior_empty, query.paths
 
         def size(candidates: int) -> int:
-            return 1 if question.top is None else shortlist_size(min(question.top, candidates), candidates)
+            return 1 if query.top is None else shortlist_size(min(query.top, candidates), candidates)
 
         def chunked(rank: Callable[[Contexts, int], Ranking], k: int) -> Rankings:
             return ((contexts, rank(contexts, k)) for _, contexts in scheme.chunks_of(paths, reader.batch))
 
-        if question.recall_target is not None:
+        if query.recall_target is not None:
             rows: Sequence[int] = range(len(reader.vocabulary))
-            single = question.top is None and shares_with_more(reader.sample.values)[0] <= SEVERAL
+            single = query.top is None and shares_with_more(reader.sample.values)[0] <= SEVERAL
             index, of_rows = reader.codebook.index(), partial(reader.odds_of_rows, prior_empty)
-            query = IndexQuery(
+            index_query = IndexQuery(
                 likelihood_of=of_rows,
                 prior_empty=prior_empty,
-                recall_target=question.recall_target,
+                recall_target=query.recall_target,
                 prior_range=reader.prior_range,
                 single=single,
             )
 
             def by_index(contexts: Contexts, k: int) -> Ranking:
-                return rank_by_index(index, reader.vocabulary, query, reader.tensor, contexts, k)
+                return rank_by_index(index, reader.vocabulary, index_query, reader.tensor, contexts, k)
 
             return rows, lambda listed: of_rows(listed.numpy()), chunked(by_index, size(len(rows)))
-        if (shard := sharded(reader, question.candidates, paths)) is not None:
+        if (shard := sharded(reader, query.candidates, paths)) is not None:
             rows, odds = shard.rows, reader.odds(prior_empty, shard.rows)
             by_ranks = partial(shard.most_likely, odds=odds)
             return rows, odds.only, chunked(lambda contexts, k: by_ranks(contexts, k=k), size(len(rows)))
-        rows, fillers = reader.candidates(question.candidates, len(paths))
+        rows, fillers = reader.candidates(query.candidates, len(paths))
         odds, k = reader.odds(prior_empty, rows), size(len(rows))
         listing, model = CandidateList.of(scheme, fillers, None, len(paths), k), likelihood.scoring_model(scheme, odds)
         return rows, odds.only, listing.search(scheme, reader.tensor, paths, k, model, reader.batch)
@@ -164,16 +164,14 @@ class SumModel:
         found = SetDecoder(self.scheme, fillers, odds_of(listed)).marginals(reader.tensor, contexts, ranking)
         return _as_answers(reader, own, *(column[:, :k] for column in found))
 
-    def sets(self, question: Question, threshold: float) -> Parts:
+    def sets(self, query: Query, threshold: float) -> Parts:
         """Yield all values of each path that are at least this probable."""
         reader, scheme = self.reader, self.scheme
-        rows, fillers, odds, scan = candidates_of_ranks(
-            reader, question.paths, question.candidates, question.prior_empty
-        )
+        rows, fillers, odds, scan = candidates_of_ranks(reader, query.paths, query.candidates, query.prior_empty)
         least, decoder = math.log(threshold / (1 - threshold)), SetDecoder(scheme, fillers, odds)
         is_correlated = reader.codebook.trained is not None and isinstance(fillers, Tensor)
         seen = reader.histogram.as_strengths() if is_correlated else None
-        for _, contexts in scheme.chunks_of(question.paths, reader.batch):
+        for _, contexts in scheme.chunks_of(query.paths, reader.batch):
             held = decoder.recall(reader.tensor, contexts, least, scan, seen)
             by_context: list[dict[int, Answer]] = [{} for _ in range(len(contexts))]
             columns = (held.rows, held.indices, held.strengths, held.log_odds.double().sigmoid())
@@ -238,10 +236,10 @@ class ConsolidatedModel:
     def __init__(self, reader: Reader, calibrated: Consolidated) -> None:
         self.reader, self.scheme, self.calibration = reader, reader.scheme, calibrated
 
-    def rank(self, question: Question) -> Parts:
+    def rank(self, query: Query) -> Parts:
         """Yield the best answers of each path."""
-        for answers, empty in self._ranked(question, *self.reader.candidates(question.candidates, len(question.paths))):
-            if question.top is not None:
+        for answers, empty in self._ranked(query, *self.reader.candidates(query.candidates, len(query.paths))):
+            if query.top is not None:
                 yield answers
                 continue
             yield [
@@ -249,23 +247,23 @@ class ConsolidatedModel:
                 for (best,), none in zip(answers, empty, strict=True)
             ]
 
-    def sets(self, question: Question, threshold: float) -> Parts:
+    def sets(self, query: Query, threshold: float) -> Parts:
         """Yield all values of each path that are at least this probable."""
-        rows, fillers = self.reader.candidates(question.candidates, len(question.paths))
-        question = question._replace(top=int(1 / threshold))
-        for answers, _ in self._ranked(question, rows, fillers):
+        rows, fillers = self.reader.candidates(query.candidates, len(query.paths))
+        query = query._replace(top=int(1 / threshold))
+        for answers, _ in self._ranked(query, rows, fillers):
             yield [[answer for answer in each if answer.probability >= threshold] for each in answers]
 
     def _ranked(
-        self, question: Question, rows: Sequence[int], fillers: CandidatesOrFillers | list[Value]
+        self, query: Query, rows: Sequence[int], fillers: CandidatesOrFillers | list[Value]
     ) -> Iterator[tuple[list[list[Answer]], list[float]]]:
         """Yield the best answers of each path, and the probability that nothing is there."""
-        reader, top = self.reader, min(question.top or 1, len(rows))
-        every = None if question.candidates is None else reader.candidates(None, len(question.paths))[1]
+        reader, top = self.reader, min(query.top or 1, len(rows))
+        every = None if query.candidates is None else reader.candidates(None, len(query.paths))[1]
         allowed = AllowedValues(fillers, rows, every)
-        for _, contexts in self.scheme.chunks_of(question.paths, reader.batch):
+        for _, contexts in self.scheme.chunks_of(query.paths, reader.batch):
             found = calibration.rank(
-                self.scheme, reader.tensor, contexts, allowed, self.calibration, question.prior_empty, top
+                self.scheme, reader.tensor, contexts, allowed, self.calibration, query.prior_empty, top
             )
             yield _as_answers(reader, allowed.rows, *found[:3]), found.empty.tolist()
 
@@ -295,16 +293,16 @@ class ScoreModel:
     def __init__(self, reader: Reader) -> None:
         self.reader, self.scheme = reader, reader.scheme
 
-    def rank(self, question: Question) -> Parts:
+    def rank(self, query: Query) -> Parts:
         """Yield the best answers of each path."""
         reader = self.reader
-        rows, fillers = reader.candidates(question.candidates, len(question.paths))
-        k = min(question.top or 1, len(rows))
-        for chunk in slices(len(question.paths), BATCH):
-            found = top(self.scheme, reader.tensor, question.paths[chunk], fillers, k)
+        rows, fillers = reader.candidates(query.candidates, len(query.paths))
+        k = min(query.top or 1, len(rows))
+        for chunk in slices(len(query.paths), BATCH):
+            found = top(self.scheme, reader.tensor, query.paths[chunk], fillers, k)
             yield _as_answers(reader, rows, found.indices, found.scores, torch.full_like(found.scores, math.nan))
 
-    def sets(self, question: Question, threshold: float) -> Parts:
+    def sets(self, query: Query, threshold: float) -> Parts:
         """Refuse: sets need probabilities."""
         raise BadValue(
             f"recall_set() needs probabilities, which {self.scheme} does not have, because its memory is not a plain "
@@ -358,10 +356,10 @@ def recall_many(
     asked = check_paths(paths, reader)
     target = index_target(reader, recall_target, candidates is None)
     top = None if top is None else check_integer("top", top, 1)
-    question = Question(
+    query = Query(
         paths=asked, candidates=candidates, prior_empty=check_prior_empty(prior_empty), top=top, recall_target=target
     )
-    answers = _collected(model_of(reader).rank(question), on_progress)
+    answers = _collected(model_of(reader).rank(query), on_progress)
     return answers if top is not None else [each[0] for each in answers]
 
 
@@ -390,10 +388,8 @@ def recall_sets(
 ) -> list[list[Answer]]:
     """Return one list of answers for each path, which may hold several values."""
     check_threshold(threshold)
-    question = Question(
-        paths=check_paths(paths, reader), candidates=candidates, prior_empty=check_prior_empty(prior_empty)
-    )
-    return _collected(model_of(reader).sets(question, threshold), on_progress)
+    query = Query(paths=check_paths(paths, reader), candidates=candidates, prior_empty=check_prior_empty(prior_empty))
+    return _collected(model_of(reader).sets(query, threshold), on_progress)
 
 
 def decode(

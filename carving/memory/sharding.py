@@ -56,7 +56,7 @@ def shared_paths(reader: Reader, paths: Paths, rounds: int) -> tuple[Ranks, slic
 
 
 @dataclass(frozen=True)
-class Shard:
+class CandidateShard:
     """The candidates of a query, and the part of them that this rank scores."""
 
     reader: Reader
@@ -66,7 +66,7 @@ class Shard:
     candidates: CandidatesOrFillers | list[Value]  # and their fillers, or labels where those are too many
 
     @classmethod
-    def of(cls, reader: Reader, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "Shard":
+    def of(cls, reader: Reader, candidates: Iterable[Value] | None, asked: Paths, ranks: Ranks) -> "CandidateShard":
         """Return this rank's part of the candidates; refuse ranks with different queries or memories."""
         rows: Sequence[int] = reader.rows_among(candidates)
         names = reader.names_of(rows) if candidates is not None else []
@@ -132,7 +132,7 @@ class Shard:
 class MergedScan(NamedTuple):
     """Short lists of the candidates of all ranks; each rank scans its own."""
 
-    shard: Shard
+    shard: CandidateShard
     own: Scan | None
 
     def rank(self, cores: Tensor, contexts: Contexts, size: int) -> Ranking:
@@ -159,11 +159,11 @@ class Fillers:
         return self.drawn.named(self.reader.names_of(self.rows[i] for i in distinct.tolist()))[places]
 
 
-def sharded(reader: Reader, candidates: Iterable[Value] | None, asked: Paths) -> Shard | None:
+def sharded(reader: Reader, candidates: Iterable[Value] | None, asked: Paths) -> CandidateShard | None:
     """Return a rank's part of the candidates; None where each rank scores all of them, as for rows of a memory."""
     if reader.ranks.size == 1 or isinstance(reader.scheme, RowShard):
         return None
-    return Shard.of(reader, candidates, asked, reader.ranks)
+    return CandidateShard.of(reader, candidates, asked, reader.ranks)
 
 
 def candidates_of_ranks(

@@ -25,7 +25,7 @@ from carving.schemes.base import Scheme
 from carving.schemes.slab import RowShard, check_sliceable, rows_of
 from carving.storage import journal, memoryfile
 from carving.storage.locks import Place, shown
-from carving.storage.memoryfile import Contents
+from carving.storage.memoryfile import MemoryContents
 from carving.storage.tensorfile import CHUNK, check_replaceable, raw_bytes
 from carving.symbols.codec import Labels, Value, parse_paths, split_labels
 from carving.symbols.vocabulary import Vocabulary
@@ -193,7 +193,7 @@ def _raised(failure: Exception | None) -> None:
         raise failure
 
 
-def _read(path: Place, ranks: Ranks) -> Contents:
+def _read(path: Place, ranks: Ranks) -> MemoryContents:
     """Read a rank's rows of a file; refuse one with a journal."""
     if (changes := journal.read(path)) is not None and changes.count:
         raise BadValue(

@@ -53,7 +53,7 @@ Function = Callable[[Tensor], tuple[float, Tensor]]  # the value and the gradien
 
 
 @dataclass(frozen=True)
-class Solution:
+class SolverResult:
     """The best memory that was found."""
 
     tensor: Tensor
@@ -62,7 +62,7 @@ class Solution:
     evaluations: int
     cells: Cells | None = None  # whose numbers the tensor holds, if it was rounded
 
-    def scaled(self, scale: float) -> "Solution":
+    def scaled(self, scale: float) -> "SolverResult":
         """Return it with the tensor divided by `scale`; cells reproduce it to the last digit."""
         if self.cells is None:
             return replace(self, tensor=self.tensor / scale, slope=self.slope * scale)
@@ -199,7 +199,7 @@ class Problem:
 
 def solve(
     problem: Problem, memory: Tensor, accuracy: float = 1.0, bits: int | None = None, on_step: OnStep | None = None
-) -> Solution:
+) -> SolverResult:
     """Return the memory near `memory` for which a problem's contexts are right, or as many as possible.
 
     All ranks that share the problem find the same solution.
@@ -226,16 +226,16 @@ def solve(
     cells, right = fit_rounded(problem.count, as_flat(found.tensor), bits, enough, MAX_ROUNDED_EVALUATIONS)
     cells = replace(cells, codes=cells.codes.view(as_real(memory).shape))
     tensor = problem.shaped(as_flat(cells.numbers(problem.scheme.dtype)))
-    return Solution(tensor=tensor, slope=problem.slope, right=right, evaluations=problem.evaluations, cells=cells)
+    return SolverResult(tensor=tensor, slope=problem.slope, right=right, evaluations=problem.evaluations, cells=cells)
 
 
-def _solve(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> Solution:
+def _solve(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> SolverResult:
     """Descend until enough contexts are right, and then for their leads, up to `leads` evaluations."""
-    best, values, reached = Solution(tensor=memory, slope=problem.slope, right=-1, evaluations=0), list[float](), 0
+    best, values, reached = SolverResult(tensor=memory, slope=problem.slope, right=-1, evaluations=0), list[float](), 0
     # The first step adds every pair, less what it is expected to be, about half.
     for flat, value in descend(problem.evaluate, as_flat(memory).clone(), FIRST_STEP / problem.slope):
         if problem.right >= best.right:
-            best = Solution(
+            best = SolverResult(
                 tensor=problem.shaped(flat), slope=problem.slope, right=problem.right, evaluations=problem.evaluations
             )
         if on_step:
@@ -252,13 +252,17 @@ def _solve(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: O
     return best
 
 
-def solve_by_rivals(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> Solution:
+def solve_by_rivals(problem: Problem, memory: Tensor, enough: int, leads: int, on_step: OnStep | None) -> SolverResult:
     """Solve with the rivals of contexts alone, and search for further ones, until enough are right among all."""
-    best, here, chosen = Solution(tensor=memory, slope=problem.slope, right=-1, evaluations=0), memory, list[Tensor]()
+    best, here, chosen = (
+        SolverResult(tensor=memory, slope=problem.slope, right=-1, evaluations=0),
+        memory,
+        list[Tensor](),
+    )
     for _ in range(MAX_SURVEYS):
         rivals = problem.survey(here)
         if problem.right >= best.right:
-            best = Solution(tensor=here, slope=problem.slope, right=problem.right, evaluations=problem.evaluations)
+            best = SolverResult(tensor=here, slope=problem.slope, right=problem.right, evaluations=problem.evaluations)
         if on_step:
             on_step(best.right)
         known = chosen or [each[:0] for each in rivals]

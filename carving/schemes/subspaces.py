@@ -35,17 +35,17 @@ class Subspaces(Contexts):
         """The leading dimensions (*batch, n)."""
         return self.amplitudes.shape
 
-    def mapped(self, component: int | None = None) -> "Kept":
+    def mapped(self, component: int | None = None) -> "KeptBasis":
         """Return the map of all components, or of one component that has a basis of its own."""
-        return Kept(self.basis if component is None else self.basis[:, component])
+        return KeptBasis(self.basis if component is None else self.basis[:, component])
 
-    def each_mapped(self) -> "Kept":
+    def each_mapped(self) -> "KeptBasis":
         """Return the maps of all components of all contexts, in one object."""
-        return Kept(self.basis.flatten(0, 1))
+        return KeptBasis(self.basis.flatten(0, 1))
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptBasis:
     """Bases (n, k1, d) span what contexts keep; inside are the k1 coordinates along them."""
 
     basis: Tensor
@@ -149,7 +149,7 @@ class Blocks(Contexts):
 
 @dataclass(frozen=True, eq=False)
 class KeptBlocks:
-    """Blocks span what contexts keep; inside are the `rank` coordinates along them. See `Kept` for the verbs."""
+    """Blocks span what contexts keep; inside are the `rank` coordinates along them. See `KeptBasis` for the verbs."""
 
     order: Tensor  # (n, d) the coordinates, block by block
     weights: Tensor  # (n, d) their entries of the basis
@@ -325,7 +325,7 @@ def steps(number: int, size: int, device: torch.device) -> Tensor:
 class Forbidden:
     """The map of contexts whose basis spans the forbidden directions; inside are d coordinates of the rest."""
 
-    kept: Kept | KeptBlocks
+    kept: KeptBasis | KeptBlocks
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows (n, m, d) without their forbidden part."""
@@ -355,7 +355,7 @@ class Forbidden:
         return tensors.unsqueeze(1) - self.kept.restore(inside).transpose(0, 1)
 
 
-SubspaceMap = Kept | KeptBlocks | Forbidden
+SubspaceMap = KeptBasis | KeptBlocks | Forbidden
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from carving.errors import BadValue
 from carving.storage import journal, memoryfile
 from carving.storage.journal import Changed, InDoubt, Journal, JournalRecord
 from carving.storage.locks import Place, locked, shown
-from carving.storage.memoryfile import Contents, Outline
+from carving.storage.memoryfile import MemoryContents, Outline
 from carving.storage.tensorfile import NotWhole, parse_metadata, read_header, read_metadata
 
 MIN_LONG, MAX_LONG = 2**16, 2**22  # bytes of a journal that is too long, whatever the size of its base
@@ -23,7 +23,7 @@ SHARE = 4  # a journal between these sizes is too long if it is larger than this
 MAX_WORK = 2**35  # numbers of the tensor times pairs of a journal: replaying more takes longer than writing a base
 MIN_PAIR = 32  # bytes of a pair in a journal, at least, in an estimate
 
-Base = TypeVar("Base", Contents, Outline)
+Base = TypeVar("Base", MemoryContents, Outline)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class JournaledFile:
         """Refuse further looks and changes."""
         self._is_closed = True
 
-    def load(self) -> tuple[Contents, Version]:
+    def load(self) -> tuple[MemoryContents, Version]:
         """Return what the file holds without its journal, and the version, whose records are to be replayed.
 
         Raises:
@@ -211,7 +211,7 @@ class JournaledFile:
             raise
         return replace(seen, journal=written)
 
-    def write(self, contents: Contents, dtype: torch.dtype | None) -> Version:
+    def write(self, contents: MemoryContents, dtype: torch.dtype | None) -> Version:
         """Write a new base, in this precision, in a turn; the journal goes."""
         base = memoryfile.write(self.path, contents, dtype)
         return Version(base, size=os.stat(self.path).st_size)

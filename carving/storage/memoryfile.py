@@ -89,7 +89,7 @@ class Header:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents(Header):
+class MemoryContents(Header):
     """The contents of a memory file.
 
     Attributes:
@@ -158,7 +158,7 @@ class Outline(Header):
 # Writing
 
 
-def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, force: bool = False) -> str:
+def write(path: Place, contents: MemoryContents, dtype: torch.dtype | None = None, force: bool = False) -> str:
     """Write a memory file atomically, and return its checksum.
 
     A process that is killed leaves either the old file or the new one. The journal of the old file is removed.
@@ -183,21 +183,21 @@ def write(path: Place, contents: Contents, dtype: torch.dtype | None = None, for
     return metadata["checksum"]
 
 
-def to_bytes(contents: Contents) -> bytes:
+def to_bytes(contents: MemoryContents) -> bytes:
     """Return the bytes of the file that `write` would write."""
     file = BytesIO()
     pack_tensors(file, *_tensors_of(contents, contents.scheme.dtype))
     return file.getvalue()
 
 
-def _tensors_of(contents: Contents, dtype: torch.dtype) -> tuple[Tensors, Metadata]:
+def _tensors_of(contents: MemoryContents, dtype: torch.dtype) -> tuple[Tensors, Metadata]:
     tensors = _tensors(contents, dtype)
     metadata = _metadata(contents, tensors)
     metadata["checksum"] = checksum(tensors, metadata)
     return tensors, metadata
 
 
-def _tensors(contents: Contents, dtype: torch.dtype) -> Tensors:
+def _tensors(contents: MemoryContents, dtype: torch.dtype) -> Tensors:
     tensors, cells = Tensors(), contents.tensor
     if isinstance(cells, Cells):
         tensors["cells"] = packed(cells.codes, cells.bits)
@@ -223,7 +223,7 @@ def _tensors(contents: Contents, dtype: torch.dtype) -> Tensors:
     return tensors
 
 
-def _metadata(contents: Contents, tensors: Tensors) -> Metadata:
+def _metadata(contents: MemoryContents, tensors: Tensors) -> Metadata:
     """Return the metadata of a file, but for its checksum."""
     scheme, sample, solved, cells = contents.scheme, contents.sample, contents.solved, contents.tensor
     metadata = {
@@ -293,7 +293,7 @@ def precision(path: Place, tensor: Tensor) -> torch.dtype | None:
 # Reading
 
 
-def read(path: Place, kind: str = SUM, part: Callable[[int], slice] | None = None) -> Contents:
+def read(path: Place, kind: str = SUM, part: Callable[[int], slice] | None = None) -> MemoryContents:
     """Read a memory file. Allocations are bounded by the size of the file.
 
     Args:
@@ -313,7 +313,7 @@ def read(path: Place, kind: str = SUM, part: Callable[[int], slice] | None = Non
         return _contents(metadata, tensors, kind, part)
 
 
-def from_bytes(data: bytes, name: str = "The state", kind: str = SUM) -> Contents:
+def from_bytes(data: bytes, name: str = "The state", kind: str = SUM) -> MemoryContents:
     """Return the contents that `to_bytes` wrote; `name` is what messages call the data."""
     metadata, tensors = read_tensors(name, "memory", lambda said: _check_format(name, said, kind), data=data)
     with refusing_damage(name):
@@ -363,7 +363,9 @@ def _check_format(path: Place, metadata: Metadata, kind: str) -> None:
         )
 
 
-def _contents(metadata: Metadata, tensors: Tensors, kind: str, part: Callable[[int], slice] | None = None) -> Contents:
+def _contents(
+    metadata: Metadata, tensors: Tensors, kind: str, part: Callable[[int], slice] | None = None
+) -> MemoryContents:
     vocabulary, counts = _values(tensors, kind)
     stored = None if counts is None else float(counts.clamp_min(0).sum())
     if kind == SUM:
@@ -388,7 +390,7 @@ def _contents(metadata: Metadata, tensors: Tensors, kind: str, part: Callable[[i
     for name, each in (("memory", numbers), ("fillers", fillers)):
         if isinstance(each, Tensor) and not all_finite(each):
             raise NotWhole(f"the tensor {name!r} contains infinity or not-a-number")
-    return Contents(
+    return MemoryContents(
         **header, tensor=numbers, vocabulary=vocabulary, counts=counts, pairs=pairs, fillers=fillers, paths=paths
     )
 
