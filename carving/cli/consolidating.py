@@ -73,7 +73,7 @@ def consolidation_json(outcome: Consolidation) -> dict[str, object]:
 
 
 def consolidation_sentence(outcome: Consolidation, solved: bool) -> str:
-    """The same for people."""
+    """Return the outcome of `carving consolidate` as a sentence."""
     others = f" {outcome.others:,} other stored pairs are noise." if outcome.others else ""
     kept = "" if solved else " The tensor is unchanged: still the sum of its pairs."
     return (

@@ -46,7 +46,7 @@ def extent(outline: Outline, records: Iterable[JournalRecord]) -> Extent:
 
 
 def known(names: bytes, some: Collection[bytes]) -> set[bytes]:
-    """Those among some labels that a vocabulary has; both in canonical bytes."""
+    """Return the labels of `some` that the vocabulary `names` has; both in canonical bytes."""
     if len(some) <= FEW:  # most often; and what stands nowhere needs no closer look
         some = [name for name in some if name in names]
     return set(some).intersection(split_labels(names)) if some else set()

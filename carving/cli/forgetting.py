@@ -24,7 +24,7 @@ def forgotten_json(gone: int, not_found: NotFound) -> dict[str, object]:
 
 
 def write_forgotten(gone: int, not_found: NotFound, left: int, force: bool) -> None:
-    """The same for people."""
+    """Print how many pairs were removed, and which were not found."""
     was = "was" if len(not_found) == 1 else "were"
     absent = f"; {len(not_found):,} {'of them ' if force else ''}{was} not found" if not_found else ""
     write_line(f"Removed {count_text(gone, 'pair')}{absent}; {left:,} {'remains' if left == 1 else 'remain'}.")

@@ -29,7 +29,7 @@ class Fullness:
 
     @classmethod
     def of(cls, before: float | None, memory: Memory) -> Self:
-        """That of a memory after a change."""
+        """Return the load of a memory after a change."""
         return cls(
             before=before,
             after=memory.predicted_accuracy(),
@@ -42,7 +42,7 @@ class Fullness:
 
     @classmethod
     def at(cls, scheme: Scheme, target: Target | None, was: Extent, now: Extent, keeps_paths: bool) -> Self:
-        """That of a memory of which only the extent is known, before and after a change."""
+        """Return the load of a memory of which only the extent is known, before (`was`) and after (`now`) a change."""
         joint = target is not None and target.joint
         before, after = (accuracy_of_loads(scheme, each.loads, each.values, joint) for each in (was, now))
         within = target is not None and now.load <= target.pairs and now.values <= target.vocabulary

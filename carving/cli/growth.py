@@ -97,7 +97,7 @@ def holdings_json(found: DecodedPairs | None) -> dict[str, object]:
 
 
 def write_holdings(found: DecodedPairs | None) -> None:
-    """The same for people: how sure it is, which is not whether it is right."""
+    """Print how many answers are certain, which is not how many are correct."""
     if found is None:
         return
     write_line(

@@ -17,7 +17,7 @@ def index_facts(file: FilePath, held: Memory) -> dict[str, object]:
 
 
 def index_sentences(file: FilePath, held: Memory) -> Iterator[str]:
-    """The same for people."""
+    """Yield sentences about the index of a memory file."""
     there = FilePath(index_path(file))
     if not there.exists():
         return

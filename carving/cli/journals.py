@@ -58,7 +58,7 @@ class Samples:
             yield path, value
 
     def of_all(self, ranks: Ranks) -> "Samples":
-        """Those of all ranks."""
+        """Return the first and the last sampled path of all ranks."""
         names = [name for part in ranks.gather(list(map(canonical_path, self.paths()))) for name in part]
         return Samples(*parse_paths([names[0], names[-1]])) if names else self
 

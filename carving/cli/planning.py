@@ -1,4 +1,4 @@
-"""`carving plan`: the smallest memory for so many pairs, or the most pairs for so many numbers."""
+"""`carving plan`: the smallest memory for a number of pairs, or the most pairs for a number of cells."""
 
 import os
 from collections.abc import Callable

@@ -139,7 +139,7 @@ def _folding(n: int, s: int, t: int, device: torch.device) -> Tensor:
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)
 def _parting(n: int, s: int, t: int, device: torch.device) -> tuple[tuple[Tensor, Tensor, int], ...]:
-    """The same way by way: rows and columns of the matrix, and the sign."""
+    """Return for each way of folding the rows and columns of the matrix, and the sign."""
     ways, size = zip(_folding(n, s, t, device), _signs(s, t), strict=True), math.comb(n, t)
     return tuple((entries // size, entries % size, sign) for entries, sign in ways)
 

@@ -86,7 +86,7 @@ def flatten_under(documents: Iterable[tuple[Label, Document]]) -> Iterator[Pair]
 
 
 def bounded(pairs: Iterable[Pair], size: Callable[[], int]) -> Iterator[Pair]:
-    """The pairs of a text of so many characters by now, unless their paths are far longer than it."""
+    """Yield the pairs; refuse them if their paths are far longer than the text, `size()` characters so far."""
     roles = 0
     for pair in pairs:
         roles += len(pair[0])

@@ -93,7 +93,7 @@ def _size(file: Place) -> int:
 
 
 def pieces(files: Sequence[Place], sizes: Sequence[int], format: str | None, number: int, of: int) -> Iterator[Piece]:
-    """What part `number` of so many has of the files, in their order."""
+    """Yield the pieces of the files that belong to part `number` of `of`, in their order."""
     total = sum(sizes)
     first, last = (total * each // of for each in (number, number + 1))
     starts = [0, *accumulate(sizes)]

@@ -137,7 +137,7 @@ def _is_end(piece: str | bytes) -> bool:
 
 
 class _Part:
-    """Those lines of a stream that begin within a span; the last may go on behind it."""
+    """The lines of a stream that begin within a span; the last may end behind it."""
 
     def __init__(self, stream: IO[bytes], span: Span, step: int) -> None:
         self.stream, self.stop, self.begins = stream, span.stop, True

@@ -58,11 +58,11 @@ class Version:
         return min(max(MIN_LONG, self.size // SHARE), MAX_LONG)
 
     def max_pairs(self, numbers: int) -> int:
-        """The most pairs of one change of a journal, for a tensor of so many numbers."""
+        """Return the most pairs of one change of the journal, for a tensor of `numbers` cells."""
         return max(1, min(MAX_WORK // numbers, self.max_bytes // MIN_PAIR))
 
     def is_long(self, numbers: int, more: JournalRecord | None = None) -> bool:
-        """Whether the journal, with another record, is long enough for a new base; the tensor has so many numbers."""
+        """Whether the journal with one record `more` is due for compaction, for a tensor of `numbers` cells."""
         pairs, size = (0, 0) if self.journal is None else (self.journal.pairs, self.journal.size)
         if more is not None:
             pairs, size = pairs + more.pairs, size + len(more.body)

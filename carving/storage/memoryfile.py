@@ -437,7 +437,7 @@ def _unpack_counts(data: Tensor, most: int) -> Tensor:
 
 
 def _header(metadata: Metadata, numbers: int, stored: float | None, weights: Tensor | None = None) -> dict[str, Any]:
-    """Return what the metadata say of a memory of so many numbers and stored pairs, as arguments of a `Header`."""
+    """Return the arguments of a `Header` from the metadata of a memory with `numbers` cells and `stored` pairs."""
     quantized = metadata["format"] == FORMATS[QUANTIZED]
     if quantized and ("solved" in metadata) != (weights is not None):
         raise NotWhole("the file has only one of `solved` and `fitted`")

@@ -105,7 +105,7 @@ def check_version(
 
 
 class TensorEntry(NamedTuple):
-    """A tensor as a header declares it: its bytes begin and end so many bytes behind the header."""
+    """A tensor as a header declares it; `start` and `end` of its bytes count from the end of the header."""
 
     name: str
     dtype: torch.dtype

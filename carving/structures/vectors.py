@@ -90,7 +90,7 @@ def in_order(vsa: VSA, vectors: Tensor) -> Tensor:
 
 
 def _permuted(vsa: VSA, vectors: Tensor, dim: int) -> Iterator[Tensor]:
-    """The same, some rows at a time, coordinates in the order in which they are rolled."""
+    """Yield the permuted vectors some rows at a time, coordinates in the order in which they are rolled."""
     count, size = vectors.shape[dim], vectors.shape[dim + 1]
     each = max(1, vectors.numel() // count) * vectors.element_size()
     room, done = rows_within(2 * CACHED_BYTES, each), 0
@@ -189,7 +189,7 @@ def _whole(vsa: VSA, vectors: Tensor, n: int, dim: int) -> Tensor:
 
 
 def _columns(vsa: VSA, vectors: Tensor, n: int, dim: int) -> Tensor:
-    """The same without a copy: a rolled coordinate stands some columns before, but for n - 1 that come around."""
+    """Return the sums without a copy: a rolled coordinate stands some columns before, but for n - 1 that wrap."""
     size = vectors.shape[dim + 1]
     around = torch.cat((vectors.narrow(dim + 1, size - n + 1, n - 1), vectors.narrow(dim + 1, 0, n - 1)), dim + 1)
 
