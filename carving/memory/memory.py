@@ -275,6 +275,13 @@ class Memory:
 
         Args:
             group: A process group of torch.distributed.
+
+        In a program that torchrun starts::
+
+            torch.distributed.init_process_group("gloo")
+            memory = Memory(OSC(d=200)).distributed(torch.distributed.group.WORLD)
+            memory.store(own_pairs)  # those of this rank
+            answer = memory.recall("cow", "says")  # the same call, and the same answer, on all ranks
         """
         return self._of(Reader(self._reader.state, self._reader.codebook, ranks=Ranks.of(group)))
 
@@ -393,7 +400,15 @@ class Memory:
         return [answer.value for answer in recall_many(reader, [key], top=count)[0]]
 
     def packed_paths(self) -> int:
-        """Return the number of bytes that the kept paths take in a file."""
+        """Return the number of bytes that the kept paths take in a file.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
+        >>> memory.store({f"sentence {i}": {"verb": "chased"} for i in range(100)})
+        100
+        >>> memory.packed_paths() < 1000
+        True
+        """
         return len(pack(known_paths(self._counted.state).weights()))
 
     def paths(self, *prefix: Role | Path) -> list[Path]:
@@ -401,6 +416,13 @@ class Memory:
 
         Args:
             *prefix: The roles of the prefix, or one path. Without any, all paths are returned.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40, p=3), keep_paths=True)
+        >>> memory.store({"cow": {"says": "moo"}, "dog": {"says": "woof", "eats": "meat"}})
+        3
+        >>> memory.paths("dog")
+        [('dog', 'says'), ('dog', 'eats')]
         """
         whole = prefix[0] if len(prefix) == 1 and isinstance(prefix[0], tuple) and prefix[0] else prefix
         return list(known_paths(self._counted.state).below(whole))  # type: ignore[arg-type]  # a tuple among roles is refused
@@ -414,6 +436,10 @@ class Memory:
 
         Raises:
             BadValue: If the weights of the pairs differ too much for the precision.
+
+        >>> from carving import OSC
+        >>> Memory(OSC(d=40)).to(dtype=torch.float64).tensor.dtype
+        torch.float64
         """
         if isinstance(device, torch.dtype):
             raise BadType(f"device must be a device, got {device}. Pass a precision as to(dtype={device}).")
@@ -424,7 +450,12 @@ class Memory:
         return self._of(moved)
 
     def without_paths(self) -> Self:
-        """Return a copy that keeps no paths."""
+        """Return a copy that keeps no paths.
+
+        >>> from carving import OSC
+        >>> Memory(OSC(d=40), keep_paths=True).without_paths().keeps_paths
+        False
+        """
         return self._of(self._reader.after(replace(self._reader.state, path_counts=None)))
 
     # Queries
@@ -515,6 +546,13 @@ class Memory:
         Raises:
             BadValue: If nothing was stored, `candidates` contains an unknown value, or `recall_target` needs an index
                 that the memory cannot have.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40, p=3))
+        >>> memory.store({"cow": {"says": "moo"}, "dog": {"says": "woof"}})
+        2
+        >>> [answer.value for answer in memory.recall_many([("dog", "says"), ("cow", "says"), ("cat", "says")])]
+        ['woof', 'moo', None]
         """
         return recall_many(
             self._reader,
@@ -549,7 +587,15 @@ class Memory:
     def recognize_many(
         self, pairs: Iterable[Pair], *, prior_empty: float = 0.5, on_progress: OnProgress | None = None
     ) -> list[Answer]:
-        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognize`."""
+        """Return one answer for each (path, value) pair: how probably the value is stored there; see `recognize`.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40, p=3))
+        >>> memory.store({"cow": {"says": "moo"}})
+        1
+        >>> [answer.found for answer in memory.recognize_many([(("cow", "says"), "moo"), (("cow", "eats"), "moo")])]
+        [True, False]
+        """
         return recognize_many(self._reader, pairs, prior_empty=prior_empty, on_progress=on_progress)
 
     def recall_set(self, *path: Role, threshold: float = 0.5, **how: Unpack[Asking]) -> list[Answer]:
@@ -584,6 +630,13 @@ class Memory:
         """Return one list of answers for each path, which may hold several values: see `recall_set`.
 
         The arguments are those of `recall_many`, and `threshold` is the minimum probability.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40, p=3))
+        >>> memory.store([(("dog", "is a"), "animal"), (("dog", "is a"), "pet"), (("cat", "is a"), "pet")])
+        3
+        >>> [sorted(answer.value for answer in each) for each in memory.recall_sets([("dog", "is a"), ("cat", "is a")])]
+        [['animal', 'pet'], ['pet']]
         """
         how = dict(candidates=candidates, prior_empty=prior_empty, on_progress=on_progress)
         return recall_sets(self._reader, paths, threshold=threshold, **how)  # type: ignore[arg-type]
@@ -1111,6 +1164,14 @@ class Memory:
         Raises:
             BadValue: If the memory is empty, its scheme is not linear, pairs were stored twice or with another weight
                 than 1, or it was consolidated for other bits.
+
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=64))
+        >>> memory.store({"cow": {"says": "moo"}, "dog": {"says": "woof"}})
+        2
+        >>> quantized = memory.quantize(bits=2)
+        >>> quantized.bits, quantized.recall("cow", "says").value
+        (2, 'moo')
         """
         from carving.memory.quantized import quantized
 
@@ -1130,6 +1191,17 @@ class Memory:
 
         Raises:
             BadFile: If the file is corrupt, or not a memory.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> from carving import OSC
+        >>> memory = Memory(OSC(d=40))
+        >>> memory.store({"cow": {"says": "moo"}})
+        1
+        >>> with TemporaryDirectory() as folder:
+        ...     memory.save(f"{folder}/facts.safetensors")
+        ...     loaded = Memory.load(f"{folder}/facts.safetensors")
+        >>> loaded.recall("cow", "says").value
+        'moo'
         """
         ranks = Ranks.of(group)
         reader, version = ranks.agreed(lambda: load(JournaledFile(path), device))
