@@ -107,12 +107,12 @@ def common_space(*elements: Blades | Multivectors, broadcast: bool = True) -> in
     if len(dtypes) > 1:
         shown = " and ".join(map(str, dtypes))
         raise BadType(f"All elements must have the same dtype, got {shown}. Use .to({tensors[-1].dtype}).")
-    batches = dict.fromkeys(tuple(element.batch) for element in elements)
+    batches = dict.fromkeys([tuple(element.batch) for element in elements if element.batch])
     try:
         if broadcast and len(batches) > 1:
             torch.broadcast_shapes(*batches)
     except RuntimeError:
-        shown = " and ".join(str(batch) for batch in batches if batch)
+        shown = " and ".join(map(str, batches))
         raise BadValue(f"Batch shapes must broadcast, got {shown}. Use unsqueeze to add dimensions.") from None
     dimensions = dict.fromkeys(element.n for element in elements)
     if len(dimensions) > 1:
