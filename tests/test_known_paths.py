@@ -128,7 +128,7 @@ def test_other_bytes_are_other_paths_or_refused(at, new, cut):
     try:
         with tensorfile.parsing():
             counts = unpack(zlib.compress(body))
-    except (tensorfile.NotWhole, UserError):  # which is told as a damaged file
+    except (tensorfile.NotWhole, UserError):  # which is reported as a corrupt file
         return
     assert b"".join(name + canonical(count) for name, count in counts.items()) == body
     assert [canonical_path(path) for path in parse_paths(counts)] == list(counts)

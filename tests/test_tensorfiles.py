@@ -20,7 +20,7 @@ from carving.cli import app
 from carving.errors import BadValue
 from carving.memory.update import Change
 from carving.multilabel import MultiLabelClassifier, Settings
-from carving.storage import atomic, locks, tensorfile
+from carving.storage import atomic, locks, memoryfile, tensorfile
 from carving.storage.locks import lock_open_file
 
 FEATURES = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 4
@@ -336,9 +336,9 @@ def test_a_new_file_is_never_more_open_than_the_one_that_it_replaces(file, monke
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("kind", ["memory", "quantized memory", "journal"])
-def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind):
-    def failing(*_):
+@pytest.mark.parametrize("kind", ["memory", "scheme", "quantized memory", "journal"])
+def test_what_is_no_damage_is_not_called_damage(file, monkeypatch, error, kind):
+    def failing(*_, **__):
         raise error
 
     if kind == "quantized memory":
@@ -346,7 +346,8 @@ def test_what_is_no_damage_is_not_told_as_damage(file, monkeypatch, error, kind)
     if kind == "journal":
         carving.open(file).store({"more": "x"})
     with monkeypatch.context() as patched:
-        patched.setattr(*((Change, "bind") if kind == "journal" else (torch, "isfinite")), failing)
+        steps = {"journal": (Change, "bind"), "scheme": (memoryfile, "make")}
+        patched.setattr(*steps.get(kind, (torch, "isfinite")), failing)
         if kind == "quantized memory":
             patched.setattr(torch.Tensor, "view", failing)
         with pytest.raises(type(error)) as told:

@@ -29,7 +29,7 @@ from carving.symbols.codec import canonical, canonical_path
 from carving.symbols.vocabulary import Vocabulary
 from carving.validate import check_integer, check_number
 
-AGAIN = 1.1  # told of once, it is told again with so many times the pairs
+AGAIN = 1.1  # after a warning, the next one comes at this multiple of its number of pairs
 WORTH_TELLING = 0.001  # of the accuracy of what was consolidated that is lost
 STEP = 64  # near the limit a prediction holds for a 64th more
 SIZES = ("d", "p", "k1", "compact", "basis", "dictionary")  # the parameters of a scheme that predictions take

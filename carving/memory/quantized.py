@@ -192,12 +192,12 @@ def quantized(reader: Reader, bits: int | str | None) -> QuantizedMemory:
         bits = USUAL if reader.calibration is None else "auto"
     if reader.calibration is not None:
         return QuantizedMemory(_packed(reader, reader.calibration, bits))
-    wished = _wished(bits)
-    chosen = fewest_bits(reader) if wished is None else wished
+    wanted = _checked_bits(bits)
+    chosen = fewest_bits(reader) if wanted is None else wanted
     return QuantizedMemory(with_cells(reader.state, Cells.of(reals(reader.tensor), chosen)))
 
 
-def _wished(bits: int | str) -> int | None:
+def _checked_bits(bits: int | str) -> int | None:
     """Return checked bits, None for `auto`."""
     if isinstance(bits, str):
         if bits != "auto":
@@ -208,16 +208,16 @@ def _wished(bits: int | str) -> int | None:
 
 def _packed(reader: Reader, solved: Consolidated, bits: int | str) -> State:
     """Return a consolidated state in the cells that it was solved for, without loss."""
-    grid, wished = solved.grid, _wished(bits)
+    grid, wanted = solved.grid, _checked_bits(bits)
     if grid is None:
         raise BadValue(
             "Cannot quantize: the memory was consolidated at full precision, or changed since, and rounding would "
-            f"break it. Consolidate again with consolidate(pairs, bits={wished or 4})."
+            f"break it. Consolidate again with consolidate(pairs, bits={wanted or 4})."
         )
-    if wished not in (None, grid.bits):
+    if wanted not in (None, grid.bits):
         raise BadValue(
-            f"bits must be {grid.bits}, for which the memory was consolidated, got {wished}. To change it, consolidate "
-            f"again with consolidate(pairs, bits={wished})."
+            f"bits must be {grid.bits}, for which the memory was consolidated, got {wanted}. To change it, consolidate "
+            f"again with consolidate(pairs, bits={wanted})."
         )
     numbers = reals(reader.tensor)
     cells = Cells.solved(numbers, grid.bits, grid.deviation)

@@ -451,19 +451,19 @@ def _header(metadata: Metadata, numbers: int, stored: float | None, weights: Ten
         else:  # every pair counts as stored once
             sample = Histogram(((1.0, stored),)) if stored else NOTHING_SAMPLED
         parameters, dtype = json.loads(metadata["scheme"]), DTYPES[metadata["dtype"]]
-        scheme = _scheme(parameters, numbers, dtype)
+    scheme = _scheme(parameters, numbers, dtype)
     return dict(scheme=scheme, target=target, sample=sample, solved=solved, checksum=metadata["checksum"])
 
 
 def _scheme(parameters: Any, numbers: int, dtype: torch.dtype) -> Scheme:
     """Make a scheme; some hold tables as large as their parameters, so these are looked at first."""
-    if not isinstance(parameters, dict):
+    if not isinstance(parameters, dict) or not isinstance(parameters.get("name"), str) or "d" not in parameters:
         raise NotWhole("the scheme must be a JSON object with a name and parameters")
     for name, value in parameters.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
         if name not in ("seed", "r", "dictionary") and whole and value > 2 * numbers + 64:
             raise NotWhole(f"the scheme has {name}={value}, but the tensor has only {numbers} numbers")
-    scheme = make(**parameters, dtype=dtype)
+    scheme = make(**(parameters | dict(dtype=dtype)))
     if identity(scheme) != parameters:
         raise NotWhole(f"the parameters {sorted(parameters)} do not match {scheme}")
     return scheme
